@@ -31,6 +31,7 @@ from laneway.core.schedules.form import to_dict
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.firer import Firer
+from laneway.ports.jobs import AddJob
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 
@@ -49,7 +50,7 @@ async def keep(store: Store, jobs: Iterable[JobRecord]) -> None:
     """Add these jobs; what is added at once shares its commits."""
     jobs = list(jobs)
     for first in range(0, len(jobs), BATCH):
-        await asyncio.gather(*map(store.add_job, jobs[first : first + BATCH]))
+        await asyncio.gather(*(store.change_job(AddJob(job)) for job in jobs[first : first + BATCH]))
 
 
 # What a fire costs

@@ -201,7 +201,7 @@ async def submitting(plan: Plan, store: str, callers: int, *, asks: bool = False
         start = perf_counter()
         await asyncio.gather(*[caller() for _ in range(callers)])
         submitted = perf_counter()
-        await laneway.store.count()
+        await laneway.store.depths()
         return each * callers / ((perf_counter() if asks else submitted) - start)
 
     async with subject(plan, store) as laneway:

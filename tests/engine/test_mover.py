@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from laneway.core.records.liveness import WorkerInfo
-from laneway.core.transfer.move_state import MovePhase, Moving
+from laneway.core.transfer.move_state import MovePhase
 from laneway.core.transfer.pieces import FIRST, Disabled, Mark, Page
 from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
+from laneway.ports.moving import Arrive, Moved, Reopen, Shut, Transition
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
@@ -91,7 +92,7 @@ async def test_it_goes_on_where_it_was_interrupted(source: Store, clock: FakeClo
     target = LossyStore(MemoryStore(clock))
     told: list[Progress] = []
     # It repeats a call three times by itself.
-    for verb, times in (("arrive", 4), ("unpack", 4), ("unpack", 4), ("open_up", 4)):
+    for verb, times in (("move", 4), ("unpack", 4), ("unpack", 4), ("move", 4)):
         target.lose_reply(verb, times)
         with pytest.raises(Exception, match="answer was lost"):
             await clock_through(mover(source, target, clock).move(), clock)
@@ -141,8 +142,8 @@ async def test_a_move_that_is_given_up_leaves_both_as_they_were(source: Store, c
 async def test_giving_up_goes_on_where_it_was_interrupted(opened: Opened, clock: FakeClock, kind: str) -> None:
     source, target = MemoryStore(clock), await opened(kind)
     await source.submit([new_run("a")])
-    await source.shut_for("m", "redis://there")
-    await target.arrive("m (given up)", "sqlite:///here")
+    await source.move(Shut("m", "redis://there"))
+    await target.move(Arrive("m (given up)", "sqlite:///here"))
 
     assert await mover(source, target, clock).abort()
 
@@ -212,7 +213,7 @@ async def test_a_store_is_not_moved_to_itself(opened: Opened, clock: FakeClock, 
 
 
 async def test_a_store_that_is_shut_for_another_name_of_itself_is_opened_again(source: Store, clock: FakeClock) -> None:
-    await source.shut_for("m", "redis://there")
+    await source.move(Shut("m", "redis://there"))
 
     with pytest.raises(SameStore):
         await mover(source, source, clock, overwrite=True).move()
@@ -241,9 +242,9 @@ async def test_a_mover_that_was_taken_for_dead_empties_nothing(source: Store, cl
 class Restless(LossyStore):
     """A store that somebody begins to move away at the last moment."""
 
-    async def arrive(self, move: str, place: str) -> Moving:
-        await self.shut_for("o", "redis://far")
-        return await super().arrive(move, place)
+    async def move(self, transition: Transition) -> Moved:
+        await super().move(Shut("o", "redis://far"))
+        return await super().move(transition)
 
 
 async def test_a_target_that_begins_to_leave_meanwhile_is_left_alone(source: Store, clock: FakeClock) -> None:
@@ -257,15 +258,15 @@ async def test_a_target_that_begins_to_leave_meanwhile_is_left_alone(source: Sto
 
 async def test_two_moves_do_not_mix(source: Store, clock: FakeClock) -> None:
     target, other = MemoryStore(clock), MemoryStore(clock)
-    await source.shut_for("m", "redis://elsewhere")
+    await source.move(Shut("m", "redis://elsewhere"))
     with pytest.raises(MoveRefused, match="sqlite:///here is being moved to redis://elsewhere, not to redis://there"):
         await mover(source, target, clock).move()
-    await source.reopen("m")
-    await target.arrive("n", "postgresql://other")
+    await source.move(Reopen("m"))
+    await target.move(Arrive("n", "postgresql://other"))
     with pytest.raises(MoveRefused, match="redis://there is being filled by a move from postgresql://other"):
         await mover(source, target, clock).move()
     with pytest.raises(MoveRefused, match="sqlite:///here is being filled by a move from postgresql://other"):
         await mover(target, other, clock).move()
-    await other.shut_for("o", "redis://far")
+    await other.move(Shut("o", "redis://far"))
     with pytest.raises(MoveRefused, match="redis://there is itself being moved, to redis://far"):
         await mover(source, other, clock).move()

@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from laneway.core.records.policy import PLAIN, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull, WhileWaiting
 from laneway.core.records.run import NewRun, RunFilter, RunLinks
 from laneway.core.records.states import TERMINAL, RunState
+from laneway.ports.control import Cancel, Pause
 from laneway.ports.gates import Held
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import (
+    BreakerClosed,
+    Hold,
+    LaneSetting,
+    LaneUnset,
+    SessionSetting,
+    Setting,
+    TaskDisabled,
+    UserCap,
+)
 from laneway.testing.hand import new_run
 
 TASKS = ("work", "mail", "scan")
@@ -127,25 +139,19 @@ NAMES = {
 HELD = st.sampled_from(Held).flatmap(lambda what: st.tuples(st.just(what), st.sampled_from(NAMES[what])))
 
 
-def _verb(name: str, given: st.SearchStrategy[Any], **named: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.tuples(st.just(name), given, st.fixed_dictionaries(named))
-
-
-# What an operator does: a verb of the store, what it is given, and what by name.
-OPERATIONS = st.one_of(
-    _verb("set_lane", st.tuples(LIMITS)),
-    _verb("unset_lane", st.tuples(st.sampled_from([*LANES, "nowhere"]))),
-    _verb(
-        "set_cap",
-        st.tuples(st.sampled_from(["ann", "bob"]), st.sampled_from([*LANES, "nowhere"]), st.sampled_from([None, 1, 2])),
+# What an operator sets.
+HOLDS = st.builds(lambda held, what: Hold(what[0], what[1], held), SELDOM, HELD)
+SETTINGS: st.SearchStrategy[Setting] = st.one_of(
+    st.builds(LaneSetting, LIMITS),
+    st.builds(LaneUnset, st.sampled_from([*LANES, "nowhere"])),
+    st.builds(
+        UserCap, st.sampled_from(["ann", "bob"]), st.sampled_from([*LANES, "nowhere"]), st.sampled_from([None, 1, 2])
     ),
-    _verb("hold", HELD, held=SELDOM),
-    _verb("hold", HELD, held=SELDOM),
-    _verb("disable", st.tuples(st.sampled_from(TASKS)), disabled=SELDOM),
-    _verb("close_breaker", st.sampled_from([("work", "ann"), ("work", ""), ("scan",), ("mail",), ("work",)])),
-    _verb(
-        "set_session", st.tuples(st.sampled_from(SESSIONS), RULES), throttled=st.sampled_from([None, None, True, False])
-    ),
+    HOLDS,
+    HOLDS,
+    st.builds(TaskDisabled, st.sampled_from(TASKS), SELDOM),
+    st.sampled_from([BreakerClosed("work", user) for user in ("ann", "", None)] + [*map(BreakerClosed, TASKS)]),
+    st.builds(SessionSetting, st.sampled_from(SESSIONS), RULES, st.sampled_from([None, None, True, False])),
 )
 
 # How often each command comes, and what it is given. Most of the time runs come, start and end: only then do caps,
@@ -162,9 +168,8 @@ WEIGHTS = {
     "renew": 1,
     "reclaim": 2,
     "declare_lanes": 2,
-    "operate": 4,
-    "stop": 1,
-    "stop_all": 1,
+    "set": 4,
+    "stop": 2,
     "repeat": 2,
     "emit": 2,
     "settle_late": 1,
@@ -175,9 +180,8 @@ WEIGHTS = {
     "set_clock": 1,
     "prune": 1,
     "trim": 1,
-    "cancel": 2,
+    "steer": 4,
     "cancel_where": 1,
-    "pause": 2,
     "resume": 2,
     "resume_all": 1,
     "steer_again": 1,
@@ -206,9 +210,8 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "renew": st.tuples(WHO),
     "reclaim": st.tuples(WHO, st.sampled_from([[], [], [], [0], [1]])),
     "declare_lanes": st.tuples(st.lists(LIMITS, min_size=1, max_size=2)),
-    "operate": OPERATIONS,
-    "stop": st.tuples(st.sampled_from(SESSIONS)),
-    "stop_all": st.tuples(st.sampled_from(SESSIONS), st.booleans()),
+    "set": st.tuples(SETTINGS),
+    "stop": st.tuples(st.sampled_from(SESSIONS), st.sampled_from([Extent.OLDEST, *Extent])),
     "repeat": st.tuples(WHO, st.integers(1, 3)),
     "emit": st.tuples(WHO, WHICH, st.lists(st.sampled_from(["log", "delta", "delta"]), min_size=1, max_size=4)),
     "settle_late": st.tuples(WHO, WHICH, st.integers(0, 1)),
@@ -221,9 +224,8 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
         st.dictionaries(st.sampled_from(sorted(TERMINAL)), st.sampled_from([0, 5, 60])), st.integers(0, 6)
     ),
     "trim": st.tuples(st.sampled_from([0, 0, 5, 60]), st.sampled_from([0, 1, 2, 100])),
-    "cancel": st.tuples(ANY, st.sampled_from([False, False, False, True])),
+    "steer": st.tuples(ANY, st.sampled_from([Cancel()] * 3 + [Cancel(abandon=True)] + [Pause()] * 4)),
     "cancel_where": st.tuples(FILTERS, ANY, st.sampled_from([1, 2, 3, 500])),
-    "pause": st.tuples(ANY),
     "resume": st.tuples(ANY),
     "resume_all": st.tuples(),
     "steer_again": st.tuples(st.integers(1, 4)),

@@ -16,6 +16,7 @@ from laneway.core.records.breakers import Breaker
 from laneway.core.records.job_tie import Overlap
 from laneway.core.schedules import At, Cron, Every, Schedule
 from laneway.errors import BadSetting
+from laneway.ports.jobs import AddJob, EditJob, RemoveJob
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from tests.model.commands import LANES, SESSIONS, TASKS
@@ -106,7 +107,7 @@ class JobCommands:
     async def _make_job(self, said: Say) -> None:
         call = self._call()
         job = created(call.replace("call ", "j"), self._spec(said), self.clock.now(), UTC, call)
-        await self.pair.same(lambda store: store.add_job(job))
+        await self.pair.same(lambda store: store.change_job(AddJob(job)))
 
     async def _fire_jobs(self, limit: int, verdict: Verdict | None) -> None:
         due = await self.pair.same(lambda store: store.due_jobs(limit=limit))
@@ -130,7 +131,7 @@ class JobCommands:
     async def _change_again(self, back: int) -> None:
         if self.changes:
             job = self.changes[-min(back, len(self.changes))]
-            await self.pair.same(lambda store: store.change_job(job))
+            await self.pair.same(lambda store: store.change_job(EditJob(job)))
 
     async def _remove_job(self, which: int) -> None:
         job = await self._some_job(which)
@@ -159,7 +160,7 @@ class JobCommands:
             return  # it would never fire
         changed = msgspec.structs.replace(changed, version=job.version - behind, call=self._call())
         self.changes.append(changed)
-        await self.pair.same(lambda store: store.change_job(changed))
+        await self.pair.same(lambda store: store.change_job(EditJob(changed)))
 
     async def _some_job(self, which: int) -> JobRecord | None:
         jobs = await all_jobs(self.pair.memory)
@@ -188,5 +189,5 @@ class JobCommands:
                 return At(instant(self.clock.now() + 8 * SECOND))
 
 
-def _forgets(job_id: str) -> Callable[[Store], Awaitable[bool]]:
-    return lambda store: store.remove_job(job_id)
+def _forgets(job_id: str) -> Callable[[Store], Awaitable[JobRecord | None]]:
+    return lambda store: store.change_job(RemoveJob(job_id))

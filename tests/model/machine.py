@@ -32,7 +32,11 @@ from laneway.core.records.policy import Lane, SessionPolicy
 from laneway.core.records.run import Claimed, Gate, NewRun, ReceiptOutcome, Request, Run, RunFilter, Why
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
+from laneway.ports.control import Answer, Resume, RunChange
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import Setting
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldDeltas, OldRuns
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, new_run
@@ -201,48 +205,51 @@ class StoreMachine(JobCommands, RuleBasedStateMachine):
     async def _declare_lanes(self, lanes: Sequence[Lane]) -> None:
         await self.pair.same(lambda store: store.declare_lanes(lanes))
 
-    async def _operate(self, verb: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        await self.pair.same(lambda store: getattr(store, verb)(*given, **named))
+    async def _set(self, setting: Setting) -> None:
+        await self.pair.same(lambda store: store.set(setting))
 
     async def _trim(self, seconds: int, limit: int) -> None:
-        await self.pair.same(lambda store: store.trim(seconds * SECOND, limit=limit))
+        await self.pair.same(lambda store: store.prune(OldDeltas(seconds * SECOND), limit=limit))
 
     async def _prune(self, keep: dict[RunState, int], limit: int) -> None:
         lengths = {state: seconds * SECOND for state, seconds in keep.items()}
-        await self.pair.same(lambda store: store.prune(lengths, limit=limit))
+        await self.pair.same(lambda store: store.prune(OldRuns(lengths), limit=limit))
         await self.pair.forget_pruned()
 
     # Control
 
-    async def _cancel(self, which: int, abandon: bool) -> None:
-        await self._steer(which, lambda store, call, run_id: store.cancel(call, run_id, abandon=abandon))
+    async def _steer(self, which: int, change: RunChange) -> None:
+        runs = await all_runs(self.memory)
+        # Mostly one that can be changed; of those that run or were started, there would be too few otherwise.
+        open_ = [run for run in runs if not run.ended]
+        started = [run for run in open_ if run.fence]
+        among = _pick([runs, open_, started or open_, started or open_], which)
+        if among:
+            await self._steer_this(among[which // 4 % len(among)], change)
 
-    async def _pause(self, which: int) -> None:
-        await self._steer(which, lambda store, call, run_id: store.pause(call, run_id))
+    async def _steer_this(self, run: Run, change: RunChange) -> None:
+        call = self._call()
+        await self._steered(lambda store: store.change_run(call, run.id, change))
 
     async def _resume(self, which: int) -> None:
         paused = await all_runs(self.memory, RunFilter(state=RunState.PAUSED))
         if paused and which % 4:
-            await self._steered(partial(_resumed, self._call(), paused[which % len(paused)].id))
+            await self._steer_this(paused[which % len(paused)], Resume())
         else:
-            await self._steer(which, lambda store, call, run_id: store.resume(call, run_id))
+            await self._steer(which, Resume())
 
     async def _resume_all(self) -> None:
         for run in await all_runs(self.memory, RunFilter(state=RunState.PAUSED)):
-            await self._steered(partial(_resumed, self._call(), run.id))
+            await self._steer_this(run, Resume())
 
     async def _cancel_where(self, wanted: RunFilter, after: int, limit: int) -> None:
         until = self.named if limit % 2 else None
         call = self._call()
         await self._steered(lambda store: store.cancel_where(call, wanted, after=after, until=until, limit=limit))
 
-    async def _stop(self, session: str) -> None:
+    async def _stop(self, session: str, extent: Extent) -> None:
         call = self._call()
-        await self._steered(lambda store: store.stop(call, session))
-
-    async def _stop_all(self, session: str, abandon: bool) -> None:
-        call = self._call()
-        await self._steered(lambda store: store.stop_all(call, session, abandon=abandon))
+        await self._steered(lambda store: store.stop(call, session, extent))
 
     async def _steer_again(self, back: int) -> None:
         if self.steered:
@@ -265,9 +272,9 @@ class StoreMachine(JobCommands, RuleBasedStateMachine):
     async def _answer(self, which: int, name: str | None) -> None:
         run = _pick(await self._asking(), which)
         if run is None or which % 8 == 0:
-            await self._steer(which, lambda store, call, run_id: store.answer(call, run_id, f"{which}", name=name))
+            await self._steer(which, Answer(f"{which}", name))
         else:
-            await self._steered(partial(_answered, self._call(), run.id, f"{which}", name))
+            await self._steer_this(run, Answer(f"{which}", name))
 
     async def _keep(self, who: int, which: int, names: list[str]) -> None:
         worker = self._worker(who)
@@ -290,16 +297,6 @@ class StoreMachine(JobCommands, RuleBasedStateMachine):
         lease = _pick([*worker.held, *worker.past], which)
         if lease is not None:
             await self._make_step(worker, overdue=[(lease.number, lease.fence)])
-
-    async def _steer(self, which: int, verb: Callable[[Store, str, str], Awaitable[Run]]) -> None:
-        runs = await all_runs(self.memory)
-        # Mostly one that can be steered; of those that run or were started, there would be too few otherwise.
-        open_ = [run for run in runs if not run.ended]
-        started = [run for run in open_ if run.fence]
-        among = _pick([runs, open_, started or open_, started or open_], which)
-        if among:
-            call, before = self._call(), among[which // 4 % len(among)]
-            await self._steered(lambda store: verb(store, call, before.id))
 
     async def _steered(self, call: Callable[[Store], Awaitable[object]]) -> None:
         self.steered.append(call)
@@ -447,14 +444,6 @@ def compare_with_memory(
 
 async def _renewed(name: str, store: Store) -> RenewReply:
     return store.renew(name)
-
-
-async def _answered(call: str, run_id: str, answer: str, name: str | None, store: Store) -> Run:
-    return await store.answer(call, run_id, answer, name=name)
-
-
-async def _resumed(call: str, run_id: str, store: Store) -> Run:
-    return await store.resume(call, run_id)
 
 
 def _pick(items: Sequence[T], which: int) -> T | None:

@@ -146,7 +146,6 @@ _VIEWS: list[tuple[Callable[[Store], Awaitable[Any]], Callable[[Any], object] | 
     (lambda store: store.tasks(), None),
     (lambda store: store.depths(), None),
     (lambda store: store.due_jobs(limit=2), None),
-    (lambda store: store.count(), None),
     (lambda store: store.workers(), _plain_workers),
 ]
 
@@ -173,5 +172,5 @@ async def _records(job_id: str, store: Store) -> list[FireRecord]:
     return await all_fires(store, job_id)
 
 
-async def _session(name: str, store: Store) -> SessionState | None:
-    return await store.session(name)
+async def _session(name: str, store: Store) -> list[SessionState]:
+    return await store.sessions(named=name)

@@ -9,8 +9,11 @@ from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy, TaskPol
 from laneway.core.records.retry import Retry
 from laneway.core.records.run import Gate, RunLinks
 from laneway.core.records.states import RunState
+from laneway.ports.control import Answer, Cancel, Pause
 from laneway.ports.gates import Held
+from laneway.ports.settings import Hold, LaneSetting, SessionSetting, TaskDisabled, UserCap
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldDeltas, OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
 from laneway.testing.waits import step_memo
@@ -47,7 +50,7 @@ async def _history(store: Store, hand: Hand, clock: FakeClock) -> None:
     await store.submit([new_run("gone", key="long ago"), new_run("old")])
     await hand.succeed(*await hand.claim(9), value={"ok": True})
     await clock.advance(100)
-    await store.prune({RunState.SUCCEEDED: 50_000_000})
+    await store.prune(OldRuns({RunState.SUCCEEDED: 50_000_000}))
     await store.submit([KEYED, new_run("talker"), new_run("bad", args={"n": 2})])
     keyed, talker, bad = await hand.claim(9)
     drafts = (draft("log", {"text": "hello"}), *deltas("some "), *deltas("text"), draft("log", {"text": "bye"}))
@@ -62,7 +65,7 @@ async def _history(store: Store, hand: Hand, clock: FakeClock) -> None:
     await hand.step(emitted=[Emitted(streamer.number, streamer.fence, drafts)])
     await hand.succeed(streamer)
     await clock.advance(10)
-    await store.trim(1_000_000)
+    await store.prune(OldDeltas(1_000_000))
     await store.submit([new_run("fresh talker")])
     [fresh] = await hand.claim(1)
     await hand.step(emitted=[Emitted(fresh.number, fresh.fence, drafts)])
@@ -85,15 +88,15 @@ async def _attempts(store: Store, hand: Hand) -> None:
     await hand.snooze(saved, delay=2 * DAY)
     await hand.wait(asks, "colour", "size")
     await hand.wait(calls, child_of(calls, lane="team"), child_of(calls, "given up"))
-    await store.cancel("cancel", child_of(calls, "given up").id)
-    await store.answer("answer", "asks", '"red"', name="colour")
-    await store.pause("pause", "paused")
+    await store.change_run("cancel", child_of(calls, "given up").id, Cancel())
+    await store.change_run("answer", "asks", Answer('"red"', name="colour"))
+    await store.change_run("pause", "paused", Pause())
     await hand.pause(paused)
     await hand.fail(retried)
     await hand.lapse(crashed)
     await store.submit([new_run("never started", session="quiet"), new_run("later", session="quiet", delay=DAY)])
-    await store.pause("pause two", "never started")
-    await store.pause("pause three", "later")
+    await store.change_run("pause two", "never started", Pause())
+    await store.change_run("pause three", "later", Pause())
     [again] = [run for run in await hand.claim(9) if run.id == "asks"] or [asks]
     await hand.wait(again, "size")
 
@@ -134,14 +137,14 @@ async def _pending(store: Store) -> None:
 
 
 async def _settings(store: Store) -> None:
-    await store.set_lane(Lane("team", limit=3))
-    await store.hold(Held.LANE, "team", held=True)
-    await store.set_cap("dan", "main", 4)
-    await store.hold(Held.USER, "eve", held=True)
-    await store.hold(Held.SESSION, "wide", held=True)
-    await store.hold(Held.TASK, "mail", held=True)
-    await store.disable("retired", disabled=True)
-    await store.set_session("wide", Rule(cap=3))
+    await store.set(LaneSetting(Lane("team", limit=3)))
+    await store.set(Hold(Held.LANE, "team", held=True))
+    await store.set(UserCap("dan", "main", 4))
+    await store.set(Hold(Held.USER, "eve", held=True))
+    await store.set(Hold(Held.SESSION, "wide", held=True))
+    await store.set(Hold(Held.TASK, "mail", held=True))
+    await store.set(TaskDisabled("retired", disabled=True))
+    await store.set(SessionSetting("wide", Rule(cap=3)))
 
 
 async def shown(store: Store, runs: list[str]) -> dict[str, object]:

@@ -16,13 +16,16 @@ from laneway.core.records.liveness import WorkerInfo
 from laneway.core.records.policy import NO_RULE, Lane
 from laneway.core.records.run import NewRun, Request, Run, RunFilter
 from laneway.core.records.states import RunState
+from laneway.ports.control import Answer, Resume
 from laneway.ports.gates import Held, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
+from laneway.ports.settings import BreakerClosed, Hold, LaneSetting, SessionSetting
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand
 from tests.support.jobs import check_jobs
+from tests.support.sessions import session_of
 
 PAGE = 500
 CROWD = 200  # runs
@@ -81,8 +84,8 @@ async def check_counts(store: Store, runs: list[Run]) -> None:
 
 async def _check_counts(store: Store, runs: list[Run]) -> Seen:
     _check_numbers(runs)
-    counts, lanes, workers, tasks = await asyncio.gather(store.count(), store.lanes(), store.workers(), store.tasks())
-    assert counts == Counter(run.state.value for run in runs)
+    depths, lanes, workers, tasks = await asyncio.gather(store.depths(), store.lanes(), store.workers(), store.tasks())
+    assert depths.runs == Counter(run.state.value for run in runs)
     _check_lanes(lanes, runs)
     check_somebody_is_awake(lanes, workers)
     if all(_is_open(state) for state in lanes if state.pending):
@@ -168,7 +171,7 @@ async def check_drains(store: Store, clock: FakeClock, seen: Seen | None = None)
     runs = seen.runs
     for run in runs:
         if run.state is RunState.PAUSED or run.request is Request.PAUSE:
-            await store.resume(f"drain {run.id}", run.id)
+            await store.change_run(f"drain {run.id}", run.id, Resume())
     await _answer_some(store, runs, clock)
     await _run_all(heir, clock)
 
@@ -209,7 +212,7 @@ async def _answer_some(store: Store, runs: Iterable[Run], clock: FakeClock) -> N
     for run in runs:
         asked = run.wait.questions if run.wait is not None else ()
         if asked and run.number % 2 and min(question.until or 0 for question in asked) > clock.now():
-            await store.answer(f"drain {run.id}", run.id, "1", name=asked[-1].name)
+            await store.change_run(f"drain {run.id}", run.id, Answer("1", name=asked[-1].name))
 
 
 async def _open_all(store: Store, seen: Seen) -> None:
@@ -221,13 +224,13 @@ async def _open_all(store: Store, seen: Seen) -> None:
     paused |= {(Held.USER, state.user) for state in users if state.paused}
     paused |= {(Held.SESSION, state.name) for state in sessions if state.paused}
     for what, name in sorted(paused):
-        await store.hold(what, name, held=False)
+        await store.set(Hold(what, name, held=False))
     for lane in [state.lane for state in lanes if state.lane.worker_limit is not None]:
-        await store.set_lane(msgspec.structs.replace(lane, worker_limit=None))
+        await store.set(LaneSetting(msgspec.structs.replace(lane, worker_limit=None)))
     for task, user in [(state.name, circuit.user) for state in tasks for circuit in state.circuits]:
-        await store.close_breaker(task, user)
+        await store.set(BreakerClosed(task, user))
     for session in [state.name for state in sessions if state.ruled != NO_RULE]:
-        await store.set_session(session, NO_RULE)
+        await store.set(SessionSetting(session, NO_RULE))
 
 
 async def _run_all(heir: Hand, clock: FakeClock) -> None:
@@ -302,7 +305,7 @@ async def _check_sessions(store: Store, runs: list[Run]) -> None:
     for run in runs:
         if run.session is not None and not has_no_place(run):
             by_session[run.session].append(run)
-    states = await asyncio.gather(*map(store.session, by_session))
+    states = await asyncio.gather(*(session_of(store, name) for name in by_session))
     for state, members in zip(states, by_session.values(), strict=True):
         _check_session(state, members)
 
@@ -310,7 +313,7 @@ async def _check_sessions(store: Store, runs: list[Run]) -> None:
 async def _check_no_sessions(store: Store, runs: list[Run]) -> None:
     """Assert that of the sessions of these runs, which have all ended, none is left."""
     sessions = sorted({run.session for run in runs if run.session is not None})
-    states = await asyncio.gather(*map(store.session, sessions))
+    states = await asyncio.gather(*(session_of(store, name) for name in sessions))
     assert [name for name, state in zip(sessions, states, strict=True) if state is not None] == []
 
 

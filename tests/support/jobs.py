@@ -15,7 +15,7 @@ from laneway.core.records import codec
 from laneway.core.records.run import Run
 from laneway.core.schedules import Every, Schedule
 from laneway.core.schedules.form import to_dict
-from laneway.ports.jobs import JobFilter
+from laneway.ports.jobs import AddJob, JobFilter
 from laneway.ports.store import Store
 from laneway.testing.hand import TASK
 
@@ -38,7 +38,9 @@ def new_job(now: int, schedule: Schedule | None = None, *, id: str | None = None
 
 async def kept_job(store: Store, now: int, schedule: Schedule | None = None, **fields: Any) -> JobRecord:
     """Keep a new job; return it."""
-    return await store.add_job(new_job(now, schedule, **{"id": "j"} | fields))
+    kept = await store.change_job(AddJob(new_job(now, schedule, **{"id": "j"} | fields)))
+    assert kept is not None
+    return kept
 
 
 async def job_of(store: Store, job_id: str = "j") -> JobRecord | None:

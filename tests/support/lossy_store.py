@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from functools import partial
 from random import Random
@@ -17,18 +17,18 @@ from laneway.core.queue.audit import Finding
 from laneway.core.records.events import Event
 from laneway.core.records.liveness import Incarnation, WorkerInfo
 from laneway.core.records.memos import Recall
-from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.policy import Lane
 from laneway.core.records.run import Message, NewRun, Reason, Receipt, Run, RunFilter
-from laneway.core.records.states import RunState
 from laneway.errors import StoreUnavailable
-from laneway.ports.control import Swept
-from laneway.ports.gates import Depths, Held, TaskState
-from laneway.ports.jobs import DueJobs, JobFilter
+from laneway.ports.control import RunChange, Swept
+from laneway.ports.gates import Depths, TaskState
+from laneway.ports.jobs import DueJobs, JobChange, JobFilter
 from laneway.ports.lanes import LaneState
 from laneway.ports.moving import MovingStore
-from laneway.ports.sessions import SessionState
+from laneway.ports.sessions import Extent, SessionState
+from laneway.ports.settings import Setting
 from laneway.ports.store import Store
-from laneway.ports.upkeep import Examination
+from laneway.ports.upkeep import Examination, Old
 from laneway.ports.users import UserState
 from tests.support.moves import MovesOf
 
@@ -85,11 +85,8 @@ class LossyStore(MovesOf):
     async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
         return await self._call("runs", lambda: self.store.runs(wanted, limit=limit, before=before))
 
-    async def count(self) -> dict[str, int]:
-        return await self._call("count", self.store.count)
-
-    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
-        return await self._call("cancel", lambda: self.store.cancel(call, run_id, abandon=abandon))
+    async def change_run(self, call: str, run_id: str, change: RunChange) -> Run:
+        return await self._call("change_run", lambda: self.store.change_run(call, run_id, change))
 
     async def cancel_where(
         self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
@@ -98,29 +95,11 @@ class LossyStore(MovesOf):
             "cancel_where", lambda: self.store.cancel_where(call, wanted, after=after, until=until, limit=limit)
         )
 
-    async def pause(self, call: str, run_id: str) -> Run:
-        return await self._call("pause", lambda: self.store.pause(call, run_id))
-
-    async def resume(self, call: str, run_id: str) -> Run:
-        return await self._call("resume", lambda: self.store.resume(call, run_id))
-
-    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
-        return await self._call("answer", lambda: self.store.answer(call, run_id, answer, name=name))
-
     async def recall(self, run_id: str) -> Recall:
         return await self._call("recall", lambda: self.store.recall(run_id))
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         await self._call("declare_lanes", lambda: self.store.declare_lanes(lanes))
-
-    async def set_lane(self, lane: Lane) -> None:
-        await self._call("set_lane", lambda: self.store.set_lane(lane))
-
-    async def unset_lane(self, name: str) -> None:
-        await self._call("unset_lane", lambda: self.store.unset_lane(name))
-
-    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
-        await self._call("set_cap", lambda: self.store.set_cap(user, lane, cap))
 
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
@@ -130,29 +109,18 @@ class LossyStore(MovesOf):
     async def lanes(self) -> list[LaneState]:
         return await self._call("lanes", self.store.lanes)
 
-    async def session(self, name: str) -> SessionState | None:
-        return await self._call("session", lambda: self.store.session(name))
+    async def sessions(
+        self, *, named: str | None = None, prefix: str = "", limit: int = 100, after: str = ""
+    ) -> list[SessionState]:
+        return await self._call(
+            "sessions", lambda: self.store.sessions(named=named, prefix=prefix, limit=limit, after=after)
+        )
 
-    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
-        return await self._call("sessions", lambda: self.store.sessions(prefix=prefix, limit=limit, after=after))
+    async def stop(self, call: str, name: str, extent: Extent) -> Stopped:
+        return await self._call("stop", lambda: self.store.stop(call, name, extent))
 
-    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
-        await self._call("set_session", lambda: self.store.set_session(name, rule, throttled=throttled))
-
-    async def stop(self, call: str, name: str) -> Stopped:
-        return await self._call("stop", lambda: self.store.stop(call, name))
-
-    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
-        return await self._call("stop_all", lambda: self.store.stop_all(call, name, abandon=abandon))
-
-    async def hold(self, what: Held, name: str, *, held: bool) -> None:
-        await self._call("hold", lambda: self.store.hold(what, name, held=held))
-
-    async def disable(self, task: str, *, disabled: bool) -> None:
-        await self._call("disable", lambda: self.store.disable(task, disabled=disabled))
-
-    async def close_breaker(self, task: str, user: str | None = None) -> None:
-        await self._call("close_breaker", lambda: self.store.close_breaker(task, user))
+    async def set(self, setting: Setting) -> None:
+        await self._call("set", lambda: self.store.set(setting))
 
     async def tasks(self) -> list[TaskState]:
         return await self._call("tasks", self.store.tasks)
@@ -195,17 +163,11 @@ class LossyStore(MovesOf):
     async def workers(self) -> list[WorkerInfo]:
         return await self._call("workers", self.store.workers)
 
-    async def add_job(self, job: JobRecord) -> JobRecord:
-        return await self._call("add_job", lambda: self.store.add_job(job))
+    async def change_job(self, change: JobChange) -> JobRecord | None:
+        return await self._call("change_job", lambda: self.store.change_job(change))
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
         return await self._call("jobs", lambda: self.store.jobs(wanted, limit=limit, after=after))
-
-    async def change_job(self, job: JobRecord) -> JobRecord | None:
-        return await self._call("change_job", lambda: self.store.change_job(job))
-
-    async def remove_job(self, job_id: str) -> bool:
-        return await self._call("remove_job", lambda: self.store.remove_job(job_id))
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
         return await self._call("due_jobs", lambda: self.store.due_jobs(limit=limit, after=after))
@@ -222,11 +184,8 @@ class LossyStore(MovesOf):
     def look(self) -> bool:
         return self.store.look()
 
-    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
-        return await self._call("prune", lambda: self.store.prune(keep, limit=limit))
-
-    async def trim(self, older_than: int, *, limit: int = 100) -> int:
-        return await self._call("trim", lambda: self.store.trim(older_than, limit=limit))
+    async def prune(self, old: Old, *, limit: int = 500) -> int:
+        return await self._call("prune", lambda: self.store.prune(old, limit=limit))
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         return await self._call("check", lambda: self.store.check(repair=repair))

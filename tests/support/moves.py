@@ -9,7 +9,7 @@ from typing import TypeVar
 from laneway.core.transfer.digests import Tally
 from laneway.core.transfer.move_state import Moving
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
-from laneway.ports.moving import MovingStore
+from laneway.ports.moving import Arrive, Moved, MovingStore, OpenUp, Transition
 
 T = TypeVar("T")
 
@@ -24,29 +24,17 @@ class MovesOf(ABC):
     async def moving(self) -> Moving | None:
         return await self._pass_on("moving", lambda store: store.moving())
 
-    async def shut_for(self, move: str, place: str) -> Moving:
-        return await self._pass_on("shut_for", lambda store: store.shut_for(move, place))
-
-    async def freeze(self, move: str) -> int:
-        return await self._pass_on("freeze", lambda store: store.freeze(move))
-
-    async def reopen(self, move: str) -> bool:
-        return await self._pass_on("reopen", lambda store: store.reopen(move))
+    async def move(self, transition: Transition) -> Moved:
+        return await self._pass_on("move", lambda store: store.move(transition))
 
     async def holds(self) -> list[str]:
         return await self._pass_on("holds", lambda store: store.holds())
-
-    async def arrive(self, move: str, place: str) -> Moving:
-        return await self._pass_on("arrive", lambda store: store.arrive(move, place))
 
     async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
         return await self._pass_on("pack", lambda store: store.pack(after, limit=limit))
 
     async def unpack(self, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
         await self._pass_on("unpack", lambda store: store.unpack(move, pieces, mark))
-
-    async def open_up(self, move: str) -> None:
-        await self._pass_on("open_up", lambda store: store.open_up(move))
 
 
 async def all_pieces(store: MovingStore, limit: int = 500) -> list[Piece]:
@@ -62,10 +50,10 @@ async def all_pieces(store: MovingStore, limit: int = 500) -> list[Piece]:
 
 async def bring(pieces: Sequence[Piece], store: MovingStore, move: str = "move", *, limit: int = 7) -> None:
     """Fill a store with these pieces, a few at a time, and open it."""
-    await store.arrive(move, "elsewhere")
+    await store.move(Arrive(move, "elsewhere"))
     for first in range(0, len(pieces), limit):
         await store.unpack(move, pieces[first : first + limit], None)
-    await store.open_up(move)
+    await store.move(OpenUp(move))
 
 
 def tally(pieces: Sequence[Piece]) -> Tally:

@@ -19,6 +19,7 @@ from laneway.core.jobs.record import FireKind, FireRecord, JobRecord, JobSpec, S
 from laneway.core.schedules import Every, Schedule
 from laneway.engine.jobs import specs
 from laneway.engine.jobs.environment import JobEnvironment
+from laneway.ports.jobs import AddJob, EditJob
 from laneway.testing import FakeClock
 from tests.support.jobs import all_fires, spec_of, standing
 from tests.support.waits import eventually
@@ -127,7 +128,9 @@ async def add_unreadable_job(app: Scheduler, name: str) -> JobRecord:
     store = await app.open()
     job = created(name, spec_of(MINUTELY, name=name, task="work"), (await store.due_jobs()).now, "UTC")
     newer = msgspec.structs.replace(job.spec, schedule='{"v": 99, "kind": "lunar"}')
-    return await store.add_job(msgspec.structs.replace(job, spec=newer))
+    kept = await store.change_job(AddJob(msgspec.structs.replace(job, spec=newer)))
+    assert kept is not None
+    return kept
 
 
 async def recorded(app: Scheduler, job: str, number: int) -> list[FireRecord]:
@@ -144,7 +147,7 @@ async def planned_again(app: Scheduler, job: str) -> None:
 async def change_job(app: Scheduler, job: str, change: Callable[[JobRecord], JobRecord]) -> None:
     """Change a job as it stands, again if somebody else was faster."""
     store = await app.open()
-    while await store.change_job(change(await standing(store, job))) is None:  # noqa: ASYNC110 - as above
+    while await store.change_job(EditJob(change(await standing(store, job)))) is None:  # noqa: ASYNC110 - as above
         await asyncio.sleep(0)
 
 
@@ -152,7 +155,9 @@ async def add_job(on: Scheduler, name: str, schedule: Schedule, *, zone: str = "
     """Make a job of the task `work` as of now; return it as it is kept."""
     store = await on.open()
     spec = spec_of(schedule, **{"name": name, "task": "work"} | said)
-    return await store.add_job(created(name, spec, (await store.due_jobs()).now, zone))
+    kept = await store.change_job(AddJob(created(name, spec, (await store.due_jobs()).now, zone)))
+    assert kept is not None
+    return kept
 
 
 async def fires_of(on: Scheduler, name: str) -> list[FireRecord]:

@@ -24,7 +24,7 @@ from laneway.testing.servers import (
     postgres_server,
 )
 from laneway.testing.servers.databases import execute
-from laneway.testing.servers.leash import children
+from laneway.testing.servers.die_with_parent import children
 from laneway.testing.servers.postgres import _NEW, release_memory
 from tests.testing.processes import has_ended
 

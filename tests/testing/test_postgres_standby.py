@@ -14,7 +14,7 @@ import pytest
 
 from laneway.testing.servers import NoServer, PostgresServer, PostgresStandby, postgres_server, postgres_standby
 from laneway.testing.servers.databases import execute
-from laneway.testing.servers.leash import children
+from laneway.testing.servers.die_with_parent import children
 from tests.testing.processes import has_ended
 
 pytestmark = pytest.mark.system

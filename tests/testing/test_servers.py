@@ -20,7 +20,7 @@ from laneway.testing.servers import (
     server_binary,
     valkey_server,
 )
-from laneway.testing.servers.talking import Endpoint
+from laneway.testing.servers.endpoint import Endpoint
 from tests.testing.processes import has_ended
 
 pytestmark = pytest.mark.system

@@ -33,6 +33,7 @@ from laneway.engine.common.ids import new_run_id
 from laneway.engine.services.takeover import TakeoverWorker
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreUnavailable
 from laneway.ports.clock import Clock
+from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut
 from laneway.ports.store import Store
 
 T = TypeVar("T")
@@ -105,7 +106,7 @@ class Mover:
         await self._let_end(move)
         await self._copy(move)
         tally = await self._compare()
-        await self._again(partial(self._target.store.open_up, move))
+        await self._again(partial(self._target.store.move, OpenUp(move)))
         return Done(move, tally.counts, tally.digest)
 
     async def abort(self) -> bool:
@@ -114,16 +115,16 @@ class Mover:
         # Also if a mover has died before it came to the source, or who aborted while the target was emptied.
         fills = target is not None and target.phase is MovePhase.ARRIVING and target.place == self._source.place
         if source is None or not source.leaves:
-            return target is not None and fills and await self._target.store.reopen(target.move)
+            return target is not None and fills and await _reopened(self._target, target)
         self._refuse_elsewhere(source)
         is_part = target is not None and target.move == source.move and not target.leaves
         # Race: a mover that is still about may be opening it this very moment.
-        if target is not None and (is_part or fills) and not await self._target.store.reopen(target.move):
+        if target is not None and (is_part or fills) and not await _reopened(self._target, target):
             raise MoveRefused(
                 f"the move is done and {self._target.place} is open: what has happened there since would be lost;"
                 f" to go back, move {self._target.place} to {self._source.place} with --overwrite"
             )
-        return await self._source.store.reopen(source.move)
+        return await _reopened(self._source, source)
 
     # Beginning
 
@@ -140,7 +141,7 @@ class Mover:
                 raise SameStore(self._source.place, self._target.place)
             return source.move, target.phase is not MovePhase.ARRIVING
         # Somebody has begun to abort it and did not come to the source any more.
-        await self._source.store.reopen(source.move)
+        await _reopened(self._source, source)
         return await self._begin(), False
 
     async def _begin(self) -> str:
@@ -148,15 +149,17 @@ class Mover:
         await self._refuse_same()
         await self._refuse_full()
         move = new_run_id()
-        stands = await self._again(partial(self._target.store.arrive, move, self._source.place))
-        if stands.move != move:
+        arrived = await self._again(partial(self._target.store.move, Arrive(move, self._source.place)))
+        if not arrived.done:
             # Race: somebody has begun to move the target away in between.
-            raise MoveRefused(f"{self._target.place} is itself being moved, to {stands.place}; finish that first")
-        found = await self._again(partial(self._source.store.shut_for, move, self._target.place))
-        if found.move != move:
+            raise MoveRefused(
+                f"{self._target.place} is itself being moved, to {_elsewhere(arrived)}; finish that first"
+            )
+        shut = await self._again(partial(self._source.store.move, Shut(move, self._target.place)))
+        if not shut.done:
             # Race: somebody else has begun one in between.
-            await self._target.store.reopen(move)
-            raise MoveRefused(f"{self._source.place} is being moved to {found.place} by somebody else")
+            await self._target.store.move(Reopen(move))
+            raise MoveRefused(f"{self._source.place} is being moved to {_elsewhere(shut)} by somebody else")
         return move
 
     async def _refuse_same(self) -> None:
@@ -194,8 +197,8 @@ class Mover:
 
     async def _let_end(self, move: str) -> None:
         """Wait until nothing is executed, and freeze the source in that instant."""
-        freeze = partial(self._source.store.freeze, move)
-        busy = await self._again(freeze)
+        freeze = partial(self._source.store.move, Freeze(move))
+        busy = (await self._again(freeze)).leases
         if not busy:
             return
         deadline = self._clock.monotonic() + self._wait
@@ -206,7 +209,7 @@ class Mover:
                     raise MoveUnfinished(self._source.place, busy)
                 await takeover.take_over()
                 await self._clock.sleep(LOOK_EVERY)
-                busy = await self._again(freeze)
+                busy = (await self._again(freeze)).leases
 
     # Copying and comparing
 
@@ -214,7 +217,7 @@ class Mover:
         source, target = self._source.store, self._target.store
         standing = await self._again(target.moving)
         mark: Mark | None = FIRST if standing is None else standing.mark or FIRST
-        total, done = sum((await source.count()).values()), sum((await target.count()).values())
+        total, done = await _size(source), await _size(target)
         while mark is not None:
             page = await self._again(partial(source.pack, mark, limit=PAGE))
             for first in range(0, len(page.pieces) or 1, PAGE):
@@ -227,7 +230,7 @@ class Mover:
 
     async def _compare(self) -> Tally:
         """Return what both hold; raise MoveDiffers if that is not the same."""
-        total, read = 2 * sum((await self._source.store.count()).values()), 0
+        total, read = 2 * await _size(self._source.store), 0
 
         def tell(runs: int) -> None:
             nonlocal read
@@ -253,6 +256,18 @@ class Mover:
     async def _again(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call that may be repeated, again if it gets no answer."""
         return await self._calls.repeated(call)
+
+
+async def _reopened(side: Side, standing: Moving) -> bool:
+    return (await side.store.move(Reopen(standing.move))).done
+
+
+def _elsewhere(kept: Moved) -> str:
+    return "another place" if kept.standing is None else kept.standing.place
+
+
+async def _size(store: Store) -> int:
+    return sum((await store.depths()).runs.values())
 
 
 def _runs(pieces: Sequence[Piece]) -> int:

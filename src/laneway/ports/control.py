@@ -2,11 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from laneway.core.records.run import Run, RunFilter
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """End the run: one that is not running ends at once, with its events; a running one is requested to end.
+
+    A stored cancel wins over whatever the attempt returns. A run whose lease has lapsed ends at once too, and so does
+    every run with `abandon`: its slots are free, later writes of its worker are refused, and that worker learns of it
+    at its next renewal. The holder of a run that is requested to end is woken.
+    """
+
+    abandon: bool = False
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Pause the run: a pending one at once, a running one when its handler reaches a checkpoint.
+
+    A run that has joined its session keeps its place there, and the runs behind it wait. Once the pause is stored,
+    whatever would make the run pending again makes it paused instead.
+    """
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Make a paused run pending again, due when it was; withdraw a pause that was requested of a running one.
+
+    A run that was paused before it was due, and is due by now, joins the tail of its session.
+    """
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Answer a question that the run waits for, with JSON text; `name` may be left out if there is just one question.
+
+    The first answer before the question's time is over wins. A later answer ends the run, if it has not ended yet, and
+    raises NotWaiting, as every answer does to a run that does not wait for it. Raises BadSetting if several questions
+    are open and no name is given.
+    """
+
+    text: str
+    name: str | None = None
+
+
+RunChange: TypeAlias = Cancel | Pause | Resume | Answer
 
 
 class Swept(msgspec.Struct, frozen=True):
@@ -17,19 +58,18 @@ class Swept(msgspec.Struct, frozen=True):
 
 
 class ControlStore(Protocol):
-    """Cancels, pauses and resumes runs, whether a worker is up or not.
+    """Changes runs from outside, whether a worker is up or not.
 
-    Every verb carries an id of the call, made by the caller: the newest one that changed a run is kept with it, and the
-    same call again changes nothing and returns the run. Asking for what is so already changes nothing either. All raise
-    UnknownRun, and WrongState if the run's state does not allow it.
+    Each call carries an id that the caller has made. The store keeps, with each run, the id of the newest call that
+    changed it.
     """
 
-    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
-        """Cancel the run: one that is not running ends at once, with its events; one that is running is requested to.
+    async def change_run(self, call: str, run_id: str, change: RunChange) -> Run:
+        """Make this change; return the run as it is then. Each kind of change says what it does.
 
-        A stored cancel wins over whatever the attempt comes to. A run whose lease has lapsed, or that is to be
-        abandoned, ends at once too: its slots are free, and what its worker still writes is refused; that worker hears
-        of it at its next renewal. The holder of a run that is requested to is woken.
+        Repeatable: the same call again changes nothing and returns the run. A change that would leave the run as it is
+        changes nothing either. Raises UnknownRun, and WrongState if the run's state does not allow the change;
+        `run_id` is the whole id.
         """
         ...
 
@@ -38,22 +78,7 @@ class ControlStore(Protocol):
     ) -> Swept:
         """Cancel the runs that fit, of numbers greater than `after` and up to `until`, at most `limit` of them.
 
-        `changed` counts those that this call cancelled or requested to; runs that have ended, or were requested to
-        before, are not counted. Repeatable: the same call again returns the same count.
-        """
-        ...
-
-    async def pause(self, call: str, run_id: str) -> Run:
-        """Pause the run: a pending one at once, a running one when its handler reaches a checkpoint.
-
-        A run that has joined its session keeps its place there, and whoever is behind it waits. Whatever would make a
-        run pending again makes it paused instead once this is stored.
-        """
-        ...
-
-    async def resume(self, call: str, run_id: str) -> Run:
-        """Make a paused run pending again, due when it was; take back a pause that was requested of a running one.
-
-        One that was paused before it was due, and is by now, joins its session's tail.
+        `changed` counts the runs that this call cancelled or requested to end; runs that had ended, or were requested
+        to end before, are not counted. Repeatable: the same call again returns the same count.
         """
         ...

@@ -1,4 +1,4 @@
-"""Gates: holding back what an operator wants held, and saying what holds a run."""
+"""Gates: what keeps runs from starting, and how much of what there is."""
 
 from __future__ import annotations
 
@@ -74,25 +74,7 @@ class Depths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateStore(Protocol):
-    """Closes and opens gates for all processes, and explains them."""
-
-    async def hold(self, what: Held, name: str, *, held: bool) -> None:
-        """Pause or resume a lane, user, session or task: what is pending of it does not start, what runs goes on.
-
-        Resuming takes effect at once. Raises UnknownLane.
-        """
-        ...
-
-    async def disable(self, task: str, *, disabled: bool) -> None:
-        """Refuse new runs of the task (`task_disabled`), or not any more. What was accepted is kept and goes on.
-
-        Enabling a task closes its circuit.
-        """
-        ...
-
-    async def close_breaker(self, task: str, user: str | None = None) -> None:
-        """Close the task's circuit, or that of one of its users. What waits for it may start at once."""
-        ...
+    """Says how tasks stand, and what keeps runs from starting."""
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks, by name."""
@@ -106,5 +88,5 @@ class GateStore(Protocol):
         ...
 
     async def depths(self) -> Depths:
-        """Return how many runs there are, by state and by where they wait."""
+        """Return how many runs there are, by state if there are any, and of the pending ones by where they wait."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,34 @@ class DueJobs(msgspec.Struct, frozen=True):
     behind: int = 0
 
 
+class AddJob(msgspec.Struct, frozen=True):
+    """Keep a new job. Raises JobExists if its owner has one of that name.
+
+    Repeatable: if there is a job of that id already, nothing changes, and that job is returned. `created_at` is by the
+    time of the caller, who asked the store for it.
+    """
+
+    job: JobRecord
+
+
+class EditJob(msgspec.Struct, frozen=True):
+    """Write a changed job, if it still has the version that was read. Raises JobExists as `AddJob`.
+
+    Repeatable by `job.call`: what that call wrote last is returned again.
+    """
+
+    job: JobRecord
+
+
+class RemoveJob(msgspec.Struct, frozen=True):
+    """Forget a job and its records; the runs that it made stay. A repeat finds no such job."""
+
+    job_id: str
+
+
+JobChange: TypeAlias = AddJob | EditJob | RemoveJob
+
+
 class JobStore(Protocol):
     """Keeps jobs. What they do is decided elsewhere (`core.jobs`), on a version, and written if it is still that.
 
@@ -41,28 +69,15 @@ class JobStore(Protocol):
     worker is woken: `StepReply.fires_in` tells how long until it is due.
     """
 
-    async def add_job(self, job: JobRecord) -> JobRecord:
-        """Keep a new job; return it as it is kept. Raises JobExists if its owner has one of that name.
-
-        Repeatable: of an id that is there already nothing changes. `created_at` is by the caller's time, who asked the
-        store for it.
-        """
-        ...
-
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
         """Return up to `limit` jobs that fit, by (name, id), behind `after`."""
         ...
 
-    async def change_job(self, job: JobRecord) -> JobRecord | None:
-        """Write a job that was changed by somebody, at the version it was read; return it as it is kept.
+    async def change_job(self, change: JobChange) -> JobRecord | None:
+        """Make this change; return the job as it is kept then, or as it was before it was removed.
 
-        None if it has another version, or is gone. Raises JobExists if its owner has another one of that name.
-        Repeatable by `job.call`: what that call wrote last is returned again.
+        None if nothing was changed: another version, or no such job. Each kind of change says what a repeat returns.
         """
-        ...
-
-    async def remove_job(self, job_id: str) -> bool:
-        """Forget a job and its records; tell whether it was there. Runs that it made stay."""
         ...
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:

@@ -35,19 +35,9 @@ class LaneStore(Protocol):
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Create these lanes, or change what is declared of those that exist. What an operator set goes on to hold.
 
-        Writes nothing if nothing differs. Effects on runs are those of `set_lane`.
+        Of two lanes with one name the last counts. Writes nothing if nothing differs. Effects on runs are those of
+        `LaneSetting`. Repeating it is harmless.
         """
-        ...
-
-    async def set_lane(self, lane: Lane) -> None:
-        """Create this lane, or change the one that exists, as its operator: it holds until it is set again or unset.
-
-        A lower limit stops nothing that runs; it holds new starts. A higher one takes effect at once and wakes workers.
-        """
-        ...
-
-    async def unset_lane(self, name: str) -> None:
-        """Let what is declared of the lane hold again. Raises UnknownLane."""
         ...
 
     async def lanes(self) -> list[LaneState]:

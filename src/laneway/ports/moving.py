@@ -3,10 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+import msgspec
 
 from laneway.core.transfer.move_state import Moving
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
+
+
+class Shut(msgspec.Struct, frozen=True):
+    """Be the source of this move from now on; `place` is the target's address as it may be shown.
+
+    Wakes all workers, so that they learn of it. A store that is the source of this move already does not change, nor
+    does one that has a part in another move; but one that has arrived from another place may leave again.
+    """
+
+    move: str
+    place: str
+
+
+class Freeze(msgspec.Struct, frozen=True):
+    """Let nothing change any more, if no run is executed: `Moved.leases` are left.
+
+    Submissions that are on their way in other people's transactions count, too. Raises StoreUnavailable if the store is
+    not the source of this move.
+    """
+
+    move: str
+
+
+class Reopen(msgspec.Struct, frozen=True):
+    """Undo this move's part: a source goes on as before, a target that has not arrived is emptied.
+
+    Done if this call found a part of this move that could be undone.
+    """
+
+    move: str
+
+
+class Arrive(msgspec.Struct, frozen=True):
+    """Be the target of this move from now on, and hold nothing; `place` is the source's address.
+
+    What the same move has brought already stays. A store that is shut for another move does not change.
+    """
+
+    move: str
+    place: str
+
+
+class OpenUp(msgspec.Struct, frozen=True):
+    """Be an ordinary store: all that was brought can be used.
+
+    Raises StoreUnavailable if the store is not the target of this move.
+    """
+
+    move: str
+
+
+Transition: TypeAlias = Shut | Freeze | Reopen | Arrive | OpenUp
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """The answer to a transition: whether it is done, by this call or an earlier one.
+
+    After `Shut` and `Arrive`, `standing` is how the store stands: in this move, or still in the other one that kept it
+    from this. After `Freeze`, `leases` is how many leases are left; once there are none, it is done.
+    """
+
+    done: bool
+    standing: Moving | None = None
+    leases: int = 0
 
 
 class MovingStore(Protocol):
@@ -23,41 +89,14 @@ class MovingStore(Protocol):
         """Return how the store stands in a move; None if it never had a part in one, or was reopened."""
         ...
 
-    async def shut_for(self, move: str, place: str) -> Moving:
-        """Be the source of this move from now on; `place` is the target's address as it may be shown.
-
-        Wakes all workers, so that they hear of it. Repeatable: of a move that it is the source of already nothing
-        changes. Returns how it stands then: as before, if it has a part in another move. One that has arrived from
-        somewhere may leave again.
-        """
-        ...
-
-    async def freeze(self, move: str) -> int:
-        """Let nothing change any more, if nothing is executed; return how many leases are left, 0 once it is frozen.
-
-        Submissions that are on their way in other people's transactions count, too. Repeatable.
-        """
-        ...
-
-    async def reopen(self, move: str) -> bool:
-        """Undo this move's part: a source goes on as before, a target that has not arrived is emptied.
-
-        Returns whether this move had a part that could be undone.
-        """
+    async def move(self, transition: Transition) -> Moved:
+        """Make this transition, in one atomic step; each kind says what it does and raises. All can be repeated."""
         ...
 
     async def holds(self) -> list[str]:
         """Return what there is that a move into this store would destroy, in words; nothing if it is empty.
 
         Lanes as code declares them do not count; live incarnations do.
-        """
-        ...
-
-    async def arrive(self, move: str, place: str) -> Moving:
-        """Be the target of this move from now on, and hold nothing; `place` is the source's address.
-
-        Repeatable: what the same move has brought already stays. Returns how it stands then: as before, if it is the
-        source of another move.
         """
         ...
 
@@ -74,8 +113,4 @@ class MovingStore(Protocol):
         What is there already stays as it is, so a page can be brought again. Raises StoreUnavailable if the store is
         not the target of this move.
         """
-        ...
-
-    async def open_up(self, move: str) -> None:
-        """Be an ordinary store: all that was brought can be used. Repeatable."""
         ...

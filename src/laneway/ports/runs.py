@@ -1,15 +1,25 @@
-"""Runs: accepting them and reading them."""
+"""Runs: accept them, read them, and keep memos for their later attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from laneway.core.records.memos import Recall
 from laneway.core.records.run import Message, NewRun, Receipt, Run, RunFilter
 
 
 class RunStore(Protocol):
-    """Accepts runs and answers questions about them."""
+    """Accepts runs, returns what is kept of them, and lets waiting runs go on.
+
+    A run's memos are written by `step`, under the lease (`Saved.memo`, `Leaves`). A run that is settled as waiting
+    frees the slots of its lane and user, and keeps its session's place. Its calls are submitted in the same step,
+    unless the store has seen their ids. When a called run ends, the same atomic step writes its outcome into the memos
+    of the run that called it and, if that run waits for it, makes that run pending (paused, if a pause was requested).
+    If the called run had ended before, the run that would wait for it is pending instead. A run that ends cancels what
+    it has called. A question that is not answered in time ends its run as cancelled (`unanswered`), in the first
+    `submit` or `step` after that; `StepReply.due_in` says when that is.
+    """
 
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept a batch of runs and return a receipt for each, in order.
@@ -47,6 +57,9 @@ class RunStore(Protocol):
         """
         ...
 
-    async def count(self) -> dict[str, int]:
-        """Return how many runs there are in each state that has any."""
+    async def recall(self, run_id: str) -> Recall:
+        """Return the run's memos, by when they were written, and what it waits for, or waited for last.
+
+        Raises UnknownRun; `run_id` is the whole id.
+        """
         ...

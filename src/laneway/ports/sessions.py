@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Protocol
 
 import msgspec
@@ -9,6 +10,16 @@ import msgspec
 from laneway.core.lifecycle.arrivals import Stopped
 from laneway.core.queue.sessions import SessionBook
 from laneway.core.records.policy import Rule
+
+
+class Extent(StrEnum):
+    """How much of a session is stopped."""
+
+    OLDEST = "oldest"  # its oldest active run that is not cancelled yet; the others and the queue stay
+    # Its active runs are cancelled, and those that were never started are dropped, future ones included: no run that
+    # was accepted before ever starts. Unread messages in inboxes are dropped, too.
+    ALL = "all"
+    ABANDON = "abandon"  # as ALL; and active runs end at once: slots are free, later writes of workers are refused
 
 
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,33 +56,19 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
 class SessionStore(Protocol):
     """Admits a session's runs in the order they became due, at most `max_concurrent` at once."""
 
-    async def session(self, name: str) -> SessionState | None:
-        """Return the session, or None when nothing of it is going on or set: an idle session is not kept."""
-        ...
+    async def sessions(
+        self, *, named: str | None = None, prefix: str = "", limit: int = 100, after: str = ""
+    ) -> list[SessionState]:
+        """Return up to `limit` sessions by name, of names that begin so and come behind `after`.
 
-    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
-        """Return up to `limit` sessions by name, of names that begin so and come behind `after`."""
-        ...
-
-    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
-        """Set what is given of the rule, as its operator: it wins over what messages give, and is kept while idle.
-
-        An empty rule takes back all that was set. `throttled` lowers the session to one run at a time, or not any more,
-        until a load function says otherwise or the session is idle; None leaves it. More room takes effect at once.
+        With `named` only the session of just that name, if there is one. An idle session of which nothing is set is not
+        kept.
         """
         ...
 
-    async def stop(self, call: str, name: str) -> Stopped:
-        """Cancel the session's oldest active run that is not cancelled yet; the others and the queue stay.
+    async def stop(self, call: str, name: str, extent: Extent) -> Stopped:
+        """Stop what goes on in the session; return the runs that were cancelled, and those that were dropped.
 
-        Repeatable, as the next two: the same call again changes nothing, and returns the same if it changed anything.
-        """
-        ...
-
-    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
-        """Cancel all active runs of the session and drop all that were never started, future ones included.
-
-        Nothing accepted before it ever starts. What lies unread in inboxes is dropped, too. With `abandon` the active
-        runs end at once, with their slots free and their workers' writes refused.
+        Repeatable: the same call again changes nothing, and returns the same if it changed anything.
         """
         ...

@@ -9,10 +9,10 @@ from laneway.ports.events import EventStore
 from laneway.ports.gates import GateStore
 from laneway.ports.jobs import JobStore
 from laneway.ports.lanes import LaneStore
-from laneway.ports.memos import MemoStore
 from laneway.ports.moving import MovingStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionStore
+from laneway.ports.settings import SettingStore
 from laneway.ports.upkeep import UpkeepStore
 from laneway.ports.users import UserStore
 from laneway.ports.workers import WorkerStore
@@ -21,11 +21,11 @@ from laneway.ports.workers import WorkerStore
 class Store(
     RunStore,
     ControlStore,
-    MemoStore,
     LaneStore,
     UserStore,
     SessionStore,
     GateStore,
+    SettingStore,
     EventStore,
     WorkerStore,
     JobStore,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -29,27 +29,39 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     set_back: int | None = None  # microseconds: the farthest the clock was set back while the newest runs were accepted
 
 
+class OldRuns(msgspec.Struct, frozen=True):
+    """Delete runs that ended longer ago than their state is kept, with all that belongs to them.
+
+    `keep` is in microseconds since the run ended; a state that is absent is kept for ever.
+    """
+
+    keep: Mapping[RunState, int]
+
+
+class OldDeltas(msgspec.Struct, frozen=True):
+    """Trim the logs of runs that ended longer ago than so many microseconds and have `delta` events.
+
+    Each unbroken stretch of deltas becomes one event `trimmed {first, last, events}` under the number of the last one,
+    with its attempt and time; all other events keep their numbers. So a page from any cursor, also from inside the
+    stretch, has the mark that covers what is gone, and no other gap. The cost does not grow with runs without deltas.
+    """
+
+    age: int
+
+
+Old: TypeAlias = OldRuns | OldDeltas
+
+
 class UpkeepStore(Protocol):
     """Keeps the store small and right."""
 
-    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
-        """Delete up to `limit` ended runs older than their state is kept, with all that belongs to them.
+    async def prune(self, old: Old, *, limit: int = 500) -> int:
+        """Delete what is old of up to `limit` runs; each kind says what that is.
 
-        `keep` is in microseconds since the run ended; a state that is absent is kept for ever. The run that ended first
-        goes first (of the same instant: the one accepted first). A run that has not ended is never deleted.
-        Returns how many there were; fewer than `limit` means that nothing old is left. Any number of callers may prune
-        at once: each run is counted by one of them. Repeating it is harmless, though the answer is another one then.
-        """
-        ...
-
-    async def trim(self, older_than: int, *, limit: int = 100) -> int:
-        """Trim the logs of up to `limit` runs that ended longer ago than so many microseconds and have deltas.
-
-        Every unbroken stretch of `delta` events becomes one event `trimmed {first, last, events}` under the number of
-        the last, with its attempt and time; all other events keep their numbers. So a page from any cursor, also from
-        inside the stretch, has the mark that covers what is gone, and no other gap. The run that ended first is first
-        (of the same instant: the one accepted first). Returns how many runs there were; fewer than `limit` means that
-        none is left. What it costs does not grow with runs that have no deltas. Repeating it is harmless.
+        The run that ended first goes first (of the same instant: the one accepted first). A run that has not ended is
+        never touched. Returns how many runs there were; fewer than `limit` means that nothing old is left. Any number
+        of callers may prune at once: each run is counted by one of them. Repeating it is harmless, though the count is
+        another one then.
         """
         ...
 

@@ -22,14 +22,7 @@ class UserState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UserStore(Protocol):
-    """Keeps what an operator set of users. A user nothing is set of and nothing waits for is not kept."""
-
-    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
-        """Set how many runs of the user may be active in this lane; None lets the lane's `per_user` hold again.
-
-        A raised cap takes effect at once; a lowered one stops nothing. Raises UnknownLane.
-        """
-        ...
+    """Reads how users stand. A user without runs and without settings is not kept."""
 
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")

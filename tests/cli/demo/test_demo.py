@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from laneway.cli.demo import chapters, play
+from laneway.cli.demo import chapters, runner
 from laneway.cli.demo.job_chapter import FIRES
 from laneway.cli.demo.ledger import Ledger, inversions
 from laneway.core.records.run import Run
@@ -109,7 +109,7 @@ def test_a_demo_that_is_killed_leaves_no_worker_behind(demo: subprocess.Popen[st
 
 @pytest.mark.system
 def test_a_fact_that_does_not_hold_is_named_and_exits_with_1(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play, "CHAPTERS", RETRY_ALONE)
+    monkeypatch.setattr(runner, "CHAPTERS", RETRY_ALONE)
     monkeypatch.setattr(chapters, "BACKOFF", (0.5, 60.0))
 
     result = invoke("demo", "--check")
@@ -123,8 +123,8 @@ def test_a_fact_that_does_not_hold_is_named_and_exits_with_1(invoke: Invoke, mon
 def test_a_chapter_that_does_not_end_is_named_with_its_workers_last_words(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(play, "CHAPTERS", RETRY_ALONE)
-    monkeypatch.setattr(play, "CHAPTER_WITHIN", 0.1)
+    monkeypatch.setattr(runner, "CHAPTERS", RETRY_ALONE)
+    monkeypatch.setattr(runner, "CHAPTER_WITHIN", 0.1)
 
     result = invoke("demo", "--check")
 
@@ -136,7 +136,7 @@ def test_a_chapter_that_does_not_end_is_named_with_its_workers_last_words(
 def test_what_is_kept_can_be_used_as_the_demo_says(
     invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(play, "CHAPTERS", RETRY_ALONE)
+    monkeypatch.setattr(runner, "CHAPTERS", RETRY_ALONE)
 
     shown = invoke("demo", "--keep", "tour")
 
@@ -162,7 +162,7 @@ def test_the_demo_does_not_care_what_store_the_environment_names(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANEWAY_STORE", "nonsense://")
-    monkeypatch.setattr(play, "CHAPTERS", [])
+    monkeypatch.setattr(runner, "CHAPTERS", [])
 
     assert invoke("demo", "--check").exit_code == 0
     assert os.environ["LANEWAY_STORE"] == "nonsense://"

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from laneway import Scheduler
-from laneway.cli.jobs.diagnose import Surroundings
+from laneway.cli.jobs.diagnose import Prerequisites
 from laneway.cli.shell import formats, view
 from laneway.cli.shell.commands import awaited
 from laneway.cli.shell.completion import VARIABLE
@@ -461,8 +461,8 @@ def test_a_job_whose_condition_no_worker_knows_says_so(invoke: Invoke, digest: s
     due = msgspec.structs.replace(found, spec=late, next_fire_at=formats.now() - timedelta(minutes=1))
     known = TaskState(name="summarize", workers=1)
 
-    assert Surroundings(1, known).reasons(found, formats.now()) == []
-    [reason] = Surroundings(1, known).reasons(due, formats.now())
+    assert Prerequisites(1, known).reasons(found, formats.now()) == []
+    [reason] = Prerequisites(1, known).reasons(due, formats.now())
     assert reason.endswith("and no worker fires it: only one that has registered its condition is_open does")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from laneway.ports.upkeep import OldDeltas
 from tests.cli.conftest import Invoke, Start
 from tests.cli.terminal import on_terminal
 
@@ -131,7 +132,7 @@ def test_a_trimmed_log_says_what_was_there(invoke: Invoke, submitted: Submitted,
 
     async def trim() -> int:
         async with Scheduler("sqlite:///laneway.db") as app:
-            return await (await app.open()).trim(0)
+            return await (await app.open()).prune(OldDeltas(0))
 
     assert asyncio.run(trim()) == 1
     lines = invoke("runs", "events", run_id).stdout.splitlines()

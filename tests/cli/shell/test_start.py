@@ -26,7 +26,7 @@ SLOW = {
     "sqlite3",
     "laneway.scheduler",
     "laneway.core.records.run",
-    "laneway.cli.demo.play",
+    "laneway.cli.demo.runner",
 }
 
 

@@ -66,7 +66,7 @@ class Play:
         assert not any(self.notes.beside())
         assert self.notes.running() == []
         assert taken == 0
-        assert sum((await store.count()).values()) == 2
+        assert sum((await store.depths()).runs.values()) == 2
 
 
 @pytest_asyncio.fixture(params=KINDS, ids=lambda kind: kind.name.replace(" ", "-"))

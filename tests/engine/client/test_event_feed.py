@@ -17,6 +17,7 @@ from laneway.core.records.states import RunState
 from laneway.engine.client import event_feed
 from laneway.engine.common.clock import SystemClock
 from laneway.errors import StoreUnavailable
+from laneway.ports.upkeep import OldRuns
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
@@ -274,7 +275,7 @@ async def test_a_run_that_is_deleted_between_two_pages_ends_the_iteration_with_u
     events = app.events(receipt)
     assert (await anext(events)).kind == "started"
     await clock.advance(1)
-    await (await app.open()).prune({RunState.SUCCEEDED: 0})
+    await (await app.open()).prune(OldRuns({RunState.SUCCEEDED: 0}))
 
     with pytest.raises(UnknownRun):
         await anext(events)
@@ -289,7 +290,7 @@ async def test_a_run_that_is_deleted_while_it_is_followed_is_unknown_to_all_foll
     watched.hold_back("events")  # the feed is slow, and so misses the end
     await lossy.cancel(receipt)
     await clock.advance(1)
-    await watched.prune({RunState.CANCELLED: 0})
+    await watched.prune(OldRuns({RunState.CANCELLED: 0}))
     watched.let_go("events")
 
     results = await soon(asyncio.gather(*followers, return_exceptions=True))

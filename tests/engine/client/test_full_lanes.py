@@ -159,4 +159,4 @@ async def test_callers_that_wait_for_a_full_lane_come_back_together(
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
-    assert await watched.count() == {"pending": 1}
+    assert (await watched.depths()).runs == {"pending": 1}

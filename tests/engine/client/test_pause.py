@@ -11,6 +11,7 @@ import pytest
 from laneway import BadArguments, Context, Retry, Scheduler
 from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, WrongState
+from laneway.ports.control import Resume
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.support.run_logs import kinds_of
@@ -110,7 +111,7 @@ async def test_a_pause_that_is_taken_back_while_the_handler_unwinds_is_taken_bac
         await until(lambda: any(step.saved for step in store.steps) and bool(store.steps[-1].saved))
         held = store.hold_back("step")
         await soon(held.wait())
-        await memory.resume("a call", receipt.run_id)
+        await memory.change_run("a call", receipt.run_id, Resume())
         store.let_go("step")
         value = await soon(app.result(receipt))
 

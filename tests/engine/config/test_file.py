@@ -25,7 +25,7 @@ from laneway.engine.config import job_tables
 from laneway.engine.config.watcher import AGAIN, EVERY
 from laneway.engine.handlers.task import Registry
 from laneway.engine.jobs.specs import spec_of
-from laneway.ports.jobs import JobFilter
+from laneway.ports.jobs import AddJob, EditJob, JobFilter, RemoveJob
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock
@@ -179,7 +179,7 @@ async def test_what_became_of_a_job_survives_an_edit(
         job = (await jobs(store))["digest"]
         failed = ended(job, "a" * 32, RunState.FAILED, "it broke", clock.now())
         assert failed is not None
-        await store.change_job(msgspec.structs.replace(failed, version=job.version))
+        await store.change_job(EditJob(msgspec.structs.replace(failed, version=job.version)))
 
         write(file, DIGEST + 'description = "another"\n')
         await clock.advance(SETTLED)
@@ -197,7 +197,7 @@ async def test_what_the_file_says_no_more_is_removed_and_nothing_else(
         app.tasks.registry, "theirs", "daily 03:00", "cleanup", {}, {}, source=Source.FILE, origin="/other.toml"
     )
     for nth, spec in enumerate((by_call, other)):
-        await store.add_job(created(f"{nth:032}", spec, clock.now(), "UTC"))
+        await store.change_job(AddJob(created(f"{nth:032}", spec, clock.now(), "UTC")))
     async with app.running():
         write(file, SWEEP)
         await clock.advance(SETTLED)
@@ -418,7 +418,7 @@ async def test_a_job_that_its_breaker_has_halted_stays_so_though_the_file_says_e
         halted = ended(job, "a" * 32, RunState.FAILED, "it broke", clock.now())
         assert halted is not None
         assert halted.state.halted is Halt.BREAKER
-        await store.change_job(msgspec.structs.replace(halted, version=job.version))
+        await store.change_job(EditJob(msgspec.structs.replace(halted, version=job.version)))
 
         await clock.advance(AGAIN + SETTLED)
         write(file, text + 'description = "edited"\n')
@@ -437,7 +437,7 @@ async def test_a_job_that_an_operator_disabled_stays_so(
     write(file, DIGEST + "enabled = true\n")
     async with app.running():
         job = (await jobs(store))["digest"]
-        await store.change_job(switched(job, clock.now(), "UTC", on=False))
+        await store.change_job(EditJob(switched(job, clock.now(), "UTC", on=False)))
 
         write(file, DIGEST.replace("0 9", "0 8") + "enabled = true\n")
         await clock.advance(SETTLED)
@@ -464,13 +464,13 @@ async def test_a_name_that_a_call_has_taken_is_refused_and_nothing_of_the_file_a
     app: Scheduler, store: Store, file: Path, clock: FakeClock
 ) -> None:
     spec = spec_of(app.tasks.registry, "sweep", "daily 03:00", "cleanup", {}, {})
-    await store.add_job(created("a" * 32, spec, clock.now(), "UTC"))
+    await store.change_job(AddJob(created("a" * 32, spec, clock.now(), "UTC")))
     write(file, DIGEST + SWEEP)
 
     async with app.running():
         assert set(await jobs(store)) == {"sweep"}
         assert "[jobs.sweep]: there is a job of that name, made by a call" in (app.status().file_error or "")
-        await store.remove_job("a" * 32)
+        await store.change_job(RemoveJob("a" * 32))
         await clock.advance(AGAIN + SETTLED)  # nobody touched the file; what was in the way is gone
         assert set(await jobs(store)) == {"digest", "sweep"}
 
@@ -556,7 +556,7 @@ async def test_a_job_that_fires_while_its_file_gets_a_name_is_taken_along(
         await clock.advance(SETTLED)
         await come.wait()
 
-        await store.change_job(before)  # as if it had fired: it has another version now
+        await store.change_job(EditJob(before))  # as if it had fired: it has another version now
         watched.let_go("change_job")
         await clock.advance(SETTLED)
 

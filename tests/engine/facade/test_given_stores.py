@@ -34,7 +34,7 @@ async def test_every_part_of_the_scheduler_uses_the_store_that_is_given(watched:
     await app.lanes.list()
     await app.cancel(receipt)
 
-    assert [watched.calls[verb] for verb in ("submit", "lanes", "cancel")] == [1, 1, 1]
+    assert [watched.calls[verb] for verb in ("submit", "lanes", "change_run")] == [1, 1, 1]
 
 
 async def test_a_store_that_is_given_is_opened_but_not_closed(watched: WatchedStore) -> None:

@@ -12,6 +12,8 @@ from laneway.core.common.instants import micros
 from laneway.core.jobs.fires import output_of
 from laneway.core.jobs.record import OUTPUT_LIMIT, FireKind, JobRecord, JobSpec, JobState
 from laneway.core.records.states import RunState
+from laneway.ports.jobs import AddJob
+from laneway.ports.upkeep import OldRuns
 from laneway.testing import FakeClock
 from tests.support.scheduler_jobs import START, fire_due, with_tasks
 
@@ -74,7 +76,7 @@ async def test_a_fire_whose_run_is_gone_is_still_told(clock: FakeClock) -> None:
         await app.drain()
         store = await app.open()
         await clock.advance(3600)
-        await store.prune({RunState.SUCCEEDED: 1})
+        await store.prune(OldRuns({RunState.SUCCEEDED: 1}))
 
         [fire] = await app.jobs.runs("often")
 
@@ -246,7 +248,7 @@ async def test_a_stored_rule_that_cannot_be_read_here_hides_no_other_job(jobs_ap
     ):
         spec = JobSpec(name=name, task="cleanup", schedule=schedule)
         state = JobState(next_at=now + 1, fire_at=now + 1)
-        await store.add_job(JobRecord(id=name, spec=spec, state=state, created_at=now, changed_at=now))
+        await store.change_job(AddJob(JobRecord(id=name, spec=spec, state=state, created_at=now, changed_at=now)))
 
     jobs = await jobs_app.jobs.list()
 

@@ -17,6 +17,7 @@ from laneway.core.jobs.plan import patched, switched
 from laneway.core.jobs.record import Source
 from laneway.core.records.states import RunState
 from laneway.engine.jobs.firer import AT_ONCE
+from laneway.ports.jobs import EditJob, RemoveJob
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.support.jobs import spec_of, standing
@@ -111,7 +112,7 @@ async def test_a_change_takes_effect_at_once(worker: Scheduler, clock: FakeClock
         await change_job(worker, "job", lambda job: switched(job, clock.now(), "UTC", on=True))
         await passes(clock, 5)
         await until(lambda: len(started) == 2)
-        await store.remove_job("job")
+        await store.change_job(RemoveJob("job"))
         await passes(clock, 30)
 
     assert started.of("job") == [START + timedelta(seconds=10), START + timedelta(seconds=40)]
@@ -225,7 +226,7 @@ async def test_a_job_that_cannot_be_decided_about_is_reported_and_the_others_fir
             await until(lambda: len(started) == 6)
             said = dict(worker.status().bad_jobs)
             readable = msgspec.structs.replace(bad.spec, schedule=spec_of(MINUTELY).schedule)
-            await store.change_job(msgspec.structs.replace(bad, spec=readable))
+            await store.change_job(EditJob(msgspec.structs.replace(bad, spec=readable)))
             await passes(clock, 2)
             await until(lambda: len(started.of("b")) == 1)
             healed = dict(worker.status().bad_jobs)

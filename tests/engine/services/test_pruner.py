@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from laneway.engine.services import pruner
 from laneway.engine.services.pruner import Pruner
 from laneway.errors import BadSetting, LeaseLost
 from laneway.ports.store import Store
+from laneway.ports.upkeep import Old
 from laneway.scheduler import store_at
 from laneway.settings import Settings
 from laneway.testing import FakeClock, Hand, new_run, new_runs
@@ -121,9 +122,9 @@ async def test_workers_prune_at_other_times(memory: Store, clock: FakeClock) -> 
     times: list[float] = []
 
     class Noting(WatchedStore):
-        async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
+        async def prune(self, old: Old, *, limit: int = 500) -> int:
             times.append(clock.monotonic())
-            return await super().prune(keep, limit=limit)
+            return await super().prune(old, limit=limit)
 
     store = Noting(memory)
     pruners = [asyncio.create_task(Pruner(store, clock, KEEP, f"worker {number}").run()) for number in range(20)]

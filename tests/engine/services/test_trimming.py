@@ -71,13 +71,13 @@ async def test_what_is_old_is_trimmed_in_batches_with_a_pause_after_each(
     await clock.advance(pruner.PAUSE * 3)
 
     assert await trimming == 10
-    assert watched.calls["trim"] == 3
+    assert watched.calls["prune"] == 3
 
 
 async def test_nothing_is_asked_of_the_store_when_deltas_are_kept(watched: WatchedStore, clock: FakeClock) -> None:
     assert await Pruner(watched, clock, {}, "w1").trim() == 0
 
-    assert watched.calls["trim"] == 0
+    assert watched.calls["prune"] == 0
 
 
 async def test_a_clock_set_ahead_makes_no_delta_old(store: Store, clock: FakeClock) -> None:
@@ -97,7 +97,7 @@ async def test_a_store_out_of_reach_is_asked_again_next_time(
     await streamed(watched, 1)
     await clock.advance(3601)
     one = Pruner(watched, clock, {}, "w1", HOUR)
-    watched.fail("trim")
+    watched.fail("prune")
 
     with caplog.at_level(logging.WARNING, "laneway.pruner"):
         assert await one.trim() == 0

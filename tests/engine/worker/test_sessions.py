@@ -20,6 +20,7 @@ from laneway.core.records.run import Gate
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
+from tests.support.sessions import session_of
 from tests.support.waits import as_time_passes, soon, turns
 
 CHAT = "chat-7"
@@ -60,7 +61,7 @@ async def test_what_is_queued_survives_a_crash_and_a_session_that_is_idle_is_gon
         assert (before.name, before.queued) == (CHAT, 3)
         assert seen == ["one", "two", "three"]
         assert await app.sessions.list() == []
-        assert await (await app.open()).session(CHAT) is None
+        assert await session_of((await app.open()), CHAT) is None
 
 
 async def _by_interrupt(app: Scheduler) -> None:

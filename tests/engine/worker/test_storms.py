@@ -104,7 +104,7 @@ async def test_workers_that_are_stopped_at_random_charge_nobody(seed: int, clock
 
 async def until_settled(store: Store) -> None:
     """Wait for the last threads of workers that were stopped."""
-    await eventually(store.count, lambda count: not count.get("running"))
+    await eventually(store.depths, lambda depths: not depths.runs.get("running"))
 
 
 @pytest.mark.parametrize("seed", range(5))

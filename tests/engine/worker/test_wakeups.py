@@ -34,8 +34,7 @@ async def test_an_idle_worker_asks_for_no_work_and_only_looks_around(
 
     renewals = calls.pop("renew", 0)  # in real time, every five seconds
     assert renewals <= 1
-    assert calls.pop("prune", 0) <= 2  # about once a minute
-    assert calls.pop("trim", 0) <= 2
+    assert calls.pop("prune", 0) <= 4  # runs and deltas, about once a minute each
     assert calls.pop("jobs", 0) <= 1  # once: there is no laneway.toml, and are there jobs of one?
     # A look is no call to the store; the list of workers is read each fifth time, to see who is gone.
     assert calls == {"look": 60, "workers": 12}

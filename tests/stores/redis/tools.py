@@ -1,4 +1,4 @@
-"""What the tests of the Redis client share: scripts of a line, and links that are let go of."""
+"""What the tests of the Redis client share: scripts of one line, and clients that are closed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from hashlib import sha1
 
 from laneway.stores.redis.client.address import Address
-from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.client import RedisClient
 from laneway.stores.redis.client.scripts import Script
 from laneway.testing.servers import Server, ValkeyServer
 
@@ -29,14 +29,14 @@ def with_parameter(url: str, parameter: str) -> str:
 
 
 @asynccontextmanager
-async def linked(url: str, *, timeout: float | None = None) -> AsyncIterator[Link]:
-    """Give an open link, and close it."""
-    link = Link(Address.parse(url if timeout is None else with_parameter(url, f"timeout={timeout}")))
+async def opened_client(url: str, *, timeout: float | None = None) -> AsyncIterator[RedisClient]:
+    """Give an open client, and close it."""
+    client = RedisClient(Address.parse(url if timeout is None else with_parameter(url, f"timeout={timeout}")))
     try:
-        await link.open()
-        yield link
+        await client.open()
+        yield client
     finally:
-        await link.close()
+        await client.close()
 
 
 def blocked(server: ValkeyServer) -> int:

@@ -14,6 +14,8 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import Claimed, RunFilter, RunLinks
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import NotWaiting
+from laneway.ports.control import Answer, Cancel
+from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.runtime.after_commit import AfterCommit
@@ -58,7 +60,7 @@ async def test_runs_of_the_fifth_layout_go_on_and_may_ask_and_call(path: Path, c
     [queued, child] = await hand.claim(2)
     await hand.succeed(child, value=7)
     await hand.wait(queued, "name")
-    await store.answer("call", "queued", '"ann"')
+    await store.change_run("call", "queued", Answer('"ann"'))
 
     assert (await store.get("running")).state is RunState.PENDING
     assert [memo.value for memo in (await store.recall("running")).memos] == ["7"]
@@ -88,7 +90,7 @@ async def test_only_a_run_that_waits_has_a_deadline_and_a_session_that_is_asked_
     await asking(store, hand)
     until = rows(path, "SELECT until IS NOT NULL FROM wait") + rows(path, "SELECT rest ->> '$.asking' FROM session")
 
-    await store.answer("call", "a", "1")
+    await store.change_run("call", "a", Answer("1"))
 
     assert until == [(1,), ("[1]",)]
     assert rows(path, "SELECT until, request FROM wait") == [(None, None)]
@@ -99,7 +101,7 @@ async def test_the_deadline_of_a_run_that_ends_goes_with_it(store: SQLiteStore, 
     hand = await Hand(store).register()
     await asking(store, hand)
 
-    await store.cancel("call", "a")
+    await store.change_run("call", "a", Cancel())
 
     assert rows(path, "SELECT until FROM wait") == [(None,)]
     assert (await hand.rest()).due_in is None
@@ -118,14 +120,14 @@ async def test_a_memo_that_takes_the_place_of_another_is_the_last_written(store:
 async def test_memos_and_waits_are_pruned_with_their_run(store: SQLiteStore, path: Path, clock: FakeClock) -> None:
     hand = await Hand(store).register()
     await asking(store, hand)
-    await store.cancel("call", "a")
+    await store.change_run("call", "a", Cancel())
     await store.submit([new_run("b")])
     [run] = await hand.claim()
     await hand.keep(run, step_memo("paid"))
     await hand.succeed(run)
     await clock.advance(60)
 
-    assert await store.prune(dict.fromkeys(TERMINAL, 1)) == 2
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 1))) == 2
 
     assert rows(path, "SELECT number FROM memo UNION ALL SELECT number FROM wait") == []
     assert await store.check() == []
@@ -165,7 +167,7 @@ async def test_what_does_not_agree_about_waiting_is_found_and_set_right(
     hand = await Hand(store).register()
     await asking(store, hand)
     await asking(store, hand, "b", None)
-    await store.answer("call", "b", "1")
+    await store.change_run("call", "b", Answer("1"))
     assert await store.check() == []
     edit(path, statement)
 
@@ -242,9 +244,9 @@ async def test_an_answer_that_fails_half_way_leaves_the_run_waiting(path: Path, 
     before = await everything(store)
 
     with giving_up(path, point), pytest.raises(sqlite3.Error, match="here"):
-        await store.answer("call", "a", "1")
+        await store.change_run("call", "a", Answer("1"))
     halfway = await everything(store)
-    await store.answer("call", "a", "1")
+    await store.change_run("call", "a", Answer("1"))
 
     assert halfway == before
     assert (await store.get("a")).state is RunState.PENDING
@@ -276,7 +278,7 @@ async def test_a_late_answer_ends_the_run_also_in_the_file(path: Path, store: SQ
     await clock.advance(60)
 
     with pytest.raises(NotWaiting):
-        await store.answer("call", "a", "1")
+        await store.change_run("call", "a", Answer("1"))
 
     assert rows(path, "SELECT state, reason FROM outcome") == [("cancelled", "unanswered")]
     await check_invariants(store)
@@ -289,7 +291,7 @@ async def test_results_of_one_step_see_what_the_ones_before_them_brought(store: 
     [caller] = await hand.claim()
     await hand.wait(caller, "ok", child_of(caller))
     [child] = await hand.claim()
-    await store.answer("call", "caller", "1")
+    await store.change_run("call", "caller", Answer("1"))
     [caller] = await hand.claim()
 
     reply = await hand.step(

@@ -9,6 +9,7 @@ import pytest
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Request, RunFilter
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel, Pause, Resume
 from laneway.stores.sqlite import connection
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
@@ -47,10 +48,10 @@ async def test_a_file_of_the_first_layout_is_migrated_with_all_it_holds(
     store = SQLiteStore(path, clock)
     await store.open()
 
-    assert await store.count() == {"pending": 1, "running": 1, "succeeded": 1}
+    assert (await store.depths()).runs == {"pending": 1, "running": 1, "succeeded": 1}
     assert (await store.get("ended")).result == 7
-    assert (await store.pause("p", "running")).request is Request.PAUSE
-    assert (await store.cancel("c", "ready")).state is RunState.CANCELLED
+    assert (await store.change_run("p", "running", Pause())).request is Request.PAUSE
+    assert (await store.change_run("c", "ready", Cancel())).state is RunState.CANCELLED
 
     await check_drains(store, clock)
     assert (await store.get("running")).state is RunState.SUCCEEDED
@@ -63,8 +64,8 @@ async def test_no_run_counts_as_set_aside_once_it_is_taken_out(store: SQLiteStor
     await hand.claim(3)
     assert rows(path, "SELECT task, runs FROM aside") == [("work", 2)]
 
-    await store.cancel("c", "r-00000")
-    await store.pause("p", "r-00001")
+    await store.change_run("c", "r-00000", Cancel())
+    await store.change_run("p", "r-00001", Pause())
 
     assert rows(path, "SELECT task, runs FROM aside") == []
 
@@ -74,8 +75,8 @@ async def test_a_run_that_is_resumed_leaves_nothing_that_claims_would_have_to_lo
 ) -> None:
     hand = await Hand(store).register()
     await store.submit([new_run("a")])
-    await store.pause("p", "a")
-    await store.resume("r", "a")
+    await store.change_run("p", "a", Pause())
+    await store.change_run("r", "a", Resume())
     resumed = "SELECT count(*) FROM outcome WHERE fence = 0 AND state = 'pending'"
     assert rows(path, resumed) == [(1,)]
 
@@ -90,7 +91,7 @@ async def test_a_holder_in_another_process_is_woken(path: Path, clock: FakeClock
     await here.submit([new_run("a")])
     await hand.claim()
 
-    await here.cancel("c", "a")
+    await here.change_run("c", "a", Cancel())
 
     assert await hand.hears()
     await here.close()
@@ -107,8 +108,8 @@ async def test_what_moved_since_it_was_accepted_is_found_all_the_same(store: SQL
         await hand.snooze(*claimed[1::2], delay=turn)
         await clock.advance(1)
         for nth, run in enumerate(await store.runs(RunFilter(state=RunState.PENDING), limit=6)):
-            await (store.cancel if nth % 3 else store.pause)(f"{turn} {nth}", run.id)
+            await store.change_run(f"{turn} {nth}", run.id, Cancel() if nth % 3 else Pause())
         for nth, run in enumerate(await store.runs(RunFilter(state=RunState.PAUSED), limit=1)):
-            await store.resume(f"{turn} again {nth}", run.id)
+            await store.change_run(f"{turn} again {nth}", run.id, Resume())
         await check_invariants(store)
     await check_drains(store, clock)

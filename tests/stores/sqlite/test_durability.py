@@ -15,6 +15,7 @@ import pytest
 
 from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
 from laneway.errors import StoreUnavailable
+from laneway.ports.settings import LaneSetting
 from laneway.stores.sqlite import log_sync, writer
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.sqlite.writer import SQLiteWriter
@@ -112,7 +113,7 @@ async def test_a_repeated_submission_waits_for_the_disk_though_it_writes_nothing
     other = SQLiteStore(path, clock)
     await other.submit([new_run("b", key="k")])
     assert len(syncs) == before + 2
-    assert await other.count() == {"pending": 1}
+    assert (await other.depths()).runs == {"pending": 1}
     await other.close()
 
 
@@ -153,7 +154,7 @@ async def test_what_a_submission_does_to_other_runs_is_on_the_disk_before_anybod
     # Who was told that a run is gone must not find it executed after a power cut.
     hand = await Hand(store).register()
     if session is None:
-        await store.set_lane(Lane("main", max_pending=1, when_full=WhenFull.DROP_OLD))
+        await store.set(LaneSetting(Lane("main", max_pending=1, when_full=WhenFull.DROP_OLD)))
     else:
         await store.submit([new_run("0", session=session)])
         claimed = await hand.claim()
@@ -232,7 +233,7 @@ async def test_what_the_disk_did_not_take_is_reported_and_nothing_is_written_bef
 
     await store.submit([new_run("b")])
     await store.submit([new_run("c")])
-    assert await store.count() == {"pending": 3}
+    assert (await store.depths()).runs == {"pending": 3}
     await check_invariants(store, logs=False)
 
 

@@ -112,7 +112,7 @@ async def test_what_was_accepted_is_there_after_closing_and_opening_again(
     again = SQLiteStore(path, clock)
     await again.open()
 
-    assert await again.count() == {"running": 1, "pending": 2}
+    assert (await again.depths()).runs == {"running": 1, "pending": 2}
     hand.store = again
     await hand.succeed(claimed, value=42)
     assert (await again.get("a")).result == 42
@@ -124,7 +124,7 @@ async def test_what_was_accepted_is_there_after_closing_and_opening_again(
 async def test_the_last_to_close_leaves_the_file_and_the_lock(path: Path, clock: FakeClock) -> None:
     store = SQLiteStore(path, clock)
     await store.submit(new_runs(100, "r"))
-    await store.count()
+    await store.depths()
 
     await store.close()
 
@@ -153,7 +153,7 @@ async def test_an_operators_limit_survives_a_restart(path: Path, store: SQLiteSt
 
 
 async def test_every_connection_writes_through_and_leaves_checkpoints_alone(store: SQLiteStore) -> None:
-    await store.count()
+    await store.depths()
     presence = store._runtime
     assert presence.writer._db is not None
     assert presence.reader._db is not None

@@ -17,7 +17,8 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.run import RunFilter
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.core.schedules import Every
-from laneway.ports.jobs import JobFilter
+from laneway.ports.jobs import AddJob, JobFilter
+from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite.database import TEXTS, SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.reads import jobs as job_reads
@@ -80,7 +81,7 @@ async def test_pruning_leaves_jobs_and_their_records_alone(store: SQLiteStore, c
     before = await standing(store), await all_fires(store)
     await clock.advance(60)
 
-    assert await store.prune(dict.fromkeys(TERMINAL, 0)) == 1
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0))) == 1
 
     assert (await standing(store), await all_fires(store)) == before
     assert await store.check() == []
@@ -94,7 +95,7 @@ async def test_a_fire_whose_run_was_pruned_is_known_by_its_record(store: SQLiteS
     await store.fire([decision])
     await hand.succeed(*await hand.claim())
     await clock.advance(60)
-    await store.prune(dict.fromkeys(TERMINAL, 0))
+    await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)))
 
     # As by a clock that was set back: the same nominal time is decided on again, at the version it has now.
     version = (await standing(store)).version
@@ -193,9 +194,9 @@ async def test_an_end_that_fails_half_way_is_not_known_to_the_job(
 def many_jobs(database: SQLiteDatabase, count: int, now: int) -> list[JobRecord]:
     """Keep so many jobs that are due at once."""
     database.raw.execute("BEGIN")
-    made = [
-        jobs.add(database, AfterCommit(), new_job(now, id=f"job-{n:06d}", run_on_start=True), now) for n in range(count)
-    ]
+    made = [new_job(now, id=f"job-{n:06d}", run_on_start=True) for n in range(count)]
+    for job in made:
+        jobs.change(database, AfterCommit(), AddJob(job), now)
     database.raw.execute("COMMIT")
     return made
 

@@ -16,6 +16,8 @@ from laneway.core.queue.turns import LaneBook, Ledger, Seat, Turn, VirtualTime
 from laneway.core.records.policy import Lane
 from laneway.core.records.states import TERMINAL
 from laneway.errors import StoreUnavailable
+from laneway.ports.settings import LaneSetting
+from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite import connection
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.state.lane_counts import lane_of
@@ -77,7 +79,7 @@ async def test_a_file_of_the_first_layout_moves_forward_and_nothing_is_lost(path
         check_carried_over(name, were, after[name])
     await check_invariants(store)
     await clock.advance(100)
-    assert await store.prune(dict.fromkeys(TERMINAL, 0)) == 3
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0))) == 3
     assert [run.id for run in await all_runs(store)][:2] == ["kept", "held-00000"]
     await check_drains(store, clock)
     await store.close()
@@ -103,7 +105,7 @@ async def test_a_session_says_what_holds_now(path: Path, clock: FakeClock, numbe
 
     assert rows(path, "SELECT number FROM held ORDER BY number") == [(4,), (5,), (6,)]
     assert rows(path, "SELECT unstarted FROM session") == [(0,)]
-    assert await store.count() == {"succeeded": 2, "running": 1, "pending": 3}
+    assert (await store.depths()).runs == {"succeeded": 2, "running": 1, "pending": 3}
     await check_invariants(store)
     await hand.succeed(run)
     await check_drains(store, clock)
@@ -176,7 +178,7 @@ async def test_runs_that_layout_14_kept_in_one_row_become_rows_and_none_is_lost(
 
     assert layout(path) == connection.newest_layout()
     assert "sheaf" not in everything(path)
-    assert await store.count() == {"pending": 4 + 258}
+    assert (await store.depths()).runs == {"pending": 4 + 258}
     runs = {run.id: run for run in await all_runs(store)}
     assert [runs[name].number for name in given] == list(range(5, 5 + 258))
     assert [runs[name].args for name in given] == [*map(json.loads, args), 1, 2]
@@ -189,7 +191,7 @@ async def test_runs_that_layout_14_kept_in_one_row_become_rows_and_none_is_lost(
     await store.submit([new_run("next"), *new_runs(1, "many-00")])
     assert (await store.get("next")).number == 263
     hand = await Hand(store).register()
-    await store.set_lane(Lane("main", limit=1000))
+    await store.set(LaneSetting(Lane("main", limit=1000)))
     claimed = [run.id for run in await hand.claim(1000)]
     assert [name for name in claimed if name.startswith("many-0") and len(name) == 8] == given[:100]
     await check_drains(store, clock)

@@ -9,8 +9,10 @@ import pytest
 
 from laneway.core.lifecycle.step import Step
 from laneway.core.records.policy import DEFAULT_LANES, Lane, Rule
+from laneway.ports.control import Cancel
 from laneway.ports.gates import Held
 from laneway.ports.lanes import LaneState
+from laneway.ports.settings import Hold, SessionSetting, UserCap
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.rows.settings import ruled_names, ruled_sessions
@@ -116,8 +118,8 @@ async def test_a_wrong_count_of_pending_runs_is_found_and_set_right(store: SQLit
 
 async def test_runs_parked_at_a_cap_of_the_users_own_are_not_found_to_be_stranded(store: SQLiteStore) -> None:
     hand = await Hand(store).register()
-    await store.set_cap("ann", "main", 1)
-    await store.hold(Held.USER, "bob", held=True)
+    await store.set(UserCap("ann", "main", 1))
+    await store.set(Hold(Held.USER, "bob", held=True))
     await store.submit([*new_runs(3, "ann", user="ann"), *new_runs(3, "bob", user="bob")])
     await hand.claim(6)
 
@@ -126,7 +128,7 @@ async def test_runs_parked_at_a_cap_of_the_users_own_are_not_found_to_be_strande
 
 async def test_what_could_go_on_by_a_users_own_cap_is_found_and_goes_on(store: SQLiteStore, path: Path) -> None:
     hand = await Hand(store).register()
-    await store.set_cap("ann", "main", 1)
+    await store.set(UserCap("ann", "main", 1))
     await store.submit(new_runs(3, "ann", user="ann"))
     await hand.claim(3)
     change(path, "UPDATE cap SET cap = 2")
@@ -141,10 +143,10 @@ async def test_sessions_of_which_something_is_set_are_named_by_prefix_and_page(
     store: SQLiteStore, database: SQLiteDatabase
 ) -> None:
     for name in ("b1", "a1", "a2", "c"):
-        await store.set_session(name, Rule(cap=3))
-    await store.hold(Held.SESSION, "a3", held=True)
-    await store.hold(Held.SESSION, "a1", held=True)
-    await store.set_session("c", Rule())
+        await store.set(SessionSetting(name, Rule(cap=3)))
+    await store.set(Hold(Held.SESSION, "a3", held=True))
+    await store.set(Hold(Held.SESSION, "a1", held=True))
+    await store.set(SessionSetting("c", Rule()))
 
     assert ruled_names(database, "", "", 10) == ["a1", "a2", "a3", "b1"]
     assert ruled_names(database, "a", "a1", 1) == ["a2"]
@@ -158,12 +160,12 @@ async def test_a_run_kept_still_is_found_when_it_is_cancelled(
     hand = await Hand(store).register()
     await store.submit([new_run(f"r{n}", session="chat", user="ann", max_concurrent=several) for n in range(3)])
     await hand.release(*await hand.claim(1))
-    await store.hold(Held.SESSION, "chat", held=True)
+    await store.set(Hold(Held.SESSION, "chat", held=True))
     assert await hand.claim(3) == []
 
-    await store.cancel("c", "r0")
+    await store.change_run("c", "r0", Cancel())
 
     assert await store.check() == []
-    await store.hold(Held.SESSION, "chat", held=False)
+    await store.set(Hold(Held.SESSION, "chat", held=False))
     assert len(await hand.claim(3)) == several
     await check_drains(store, clock)

@@ -14,6 +14,9 @@ from laneway.core.lifecycle.step import Result, Saved, Step
 from laneway.core.records.policy import SessionPolicy, TaskPolicy
 from laneway.core.records.run import NewRun, ReceiptOutcome
 from laneway.core.records.states import TERMINAL, RunState
+from laneway.ports.control import Pause
+from laneway.ports.sessions import Extent
+from laneway.ports.upkeep import OldRuns
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.stores.tables.runtime.after_commit import AfterCommit
@@ -23,6 +26,7 @@ from tests.stores.sqlite.old_layouts import as_layout
 from tests.stores.sqlite.raw_file import rows
 from tests.stores.sqlite.tracing import traced
 from tests.support.invariants import check_drains, check_invariants
+from tests.support.sessions import session_of
 
 INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it talks to no store
 
@@ -45,13 +49,13 @@ async def third_layout(path: Path, clock: FakeClock) -> None:
     await store.submit([new_run("paused-1", session="paused"), new_run("pair-1", session="pair", max_concurrent=2)])
     claimed = {run.id: run for run in await hand.claim(4)}
     await hand.fail(claimed["late-1"])
-    await store.pause("p", "paused-1")
+    await store.change_run("p", "paused-1", Pause())
     await hand.pause(claimed["paused-1"])
     await store.submit([new_run("pair-2", session="pair"), new_run("pair-3", session="pair")])
     await store.submit([new_run("ready-1", session="ready"), new_run("ready-2", session="ready")])
     await store.submit([new_run("future-1", session="future", max_concurrent=3, delay=60)])
     await store.submit([new_run("future-2", session="future", delay=60)])
-    await store.pause("p", "future-2")
+    await store.change_run("p", "future-2", Pause())
     await store.close()
     as_layout(3, newest, path)
 
@@ -71,11 +75,11 @@ async def test_a_session_of_the_third_layout_knows_its_runs(path: Path, clock: F
         ("ready", one["ready"], numbers["ready-1"], 1),
         ("running", one["running"], 0, 1),
     ]
-    state = await store.session("pair")
+    state = await session_of(store, "pair")
     assert state is not None
     assert state.rule.max_concurrent == 2
     await check_invariants(store)
-    assert await store.stop_all("s", "future") == Stopped((), ("future-1", "future-2"))
+    assert await store.stop("s", "future", Extent.ALL) == Stopped((), ("future-1", "future-2"))
     await check_drains(store, clock)
     await store.close()
 
@@ -88,7 +92,7 @@ async def test_a_future_run_of_the_third_layout_still_says_how_many_may_be_activ
     await clock.advance(60)
     await hand.claim(20)
 
-    state = await store.session("future")
+    state = await session_of(store, "future")
     assert state is not None
     assert state.rule.max_concurrent == 3
     await store.close()
@@ -122,7 +126,7 @@ async def test_messages_of_a_run_that_has_ended_are_not_looked_for_and_go_with_i
 
     assert rows(path, "SELECT id, open FROM message ORDER BY id") == [("b", 0), ("c", 0)]
     await clock.advance(100)
-    assert await store.prune(dict.fromkeys(TERMINAL, 0)) == 1
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0))) == 1
     assert rows(path, "SELECT id FROM message") == []
 
 
@@ -133,14 +137,14 @@ async def test_a_key_outlives_its_run_for_a_day_and_no_longer(store: SQLiteStore
     await hand.step(saved=[Saved(run.number, run.fence, "1", '{"b":2}')])
     await hand.succeed(run)
     await clock.advance(100)
-    await store.prune(dict.fromkeys(TERMINAL, 0))
+    await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)))
     assert rows(path, "SELECT * FROM prepared") == []
     assert rows(path, "SELECT key, gone FROM key") == [("k", 1)]
     [receipt] = await store.submit([new_run("b", key="k")])
     assert (receipt.outcome, receipt.run_id, receipt.state) == (ReceiptOutcome.EXISTING, "a", None)
 
     await clock.advance(KEPT / SECOND)
-    await store.prune({})
+    await store.prune(OldRuns({}))
 
     assert rows(path, "SELECT * FROM key") == []
 

@@ -1,4 +1,4 @@
-"""A SQLite writer remembers what its last step knew, and only as long as that is true."""
+"""A SQLite writer caches what its last step knew, and only as long as that is true."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -9,8 +9,9 @@ import pytest
 from laneway.core.records.policy import Lane, Rule
 from laneway.core.records.run import NewRun, Request
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel
+from laneway.ports.settings import SessionSetting
 from laneway.stores.sqlite.store import SQLiteStore
-from laneway.stores.tables.runtime import step_cache
 from laneway.testing import FakeClock, Hand, new_run
 from tests.support.invariants import check_invariants
 
@@ -41,7 +42,7 @@ async def other(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
 
 
 def connection(store: SQLiteStore) -> sqlite3.Connection:
-    """Return the writer's own connection: what others commit would make it forget."""
+    """Return the writer's own connection: what others commit would clear its cache."""
     db = store._runtime.writer._db
     assert db is not None
     return db
@@ -57,7 +58,7 @@ async def rounds(hand: Hand, number: int) -> list[str]:
     return done
 
 
-async def test_a_busy_worker_does_not_read_back_what_it_wrote(store: SQLiteStore, hand: Hand) -> None:
+async def test_a_busy_worker_does_not_read_back_its_row_and_its_lanes(store: SQLiteStore, hand: Hand) -> None:
     await store.submit(crowd("a", 60))
     await rounds(hand, 2)
     claimed = await hand.claim(5)
@@ -66,8 +67,7 @@ async def test_a_busy_worker_does_not_read_back_what_it_wrote(store: SQLiteStore
 
     await hand.succeed(*claimed, room=5)
 
-    tables = (" lease ", " seat ", " turn ", " session ")
-    read = [text for text in seen if text.startswith("SELECT") and any(f"JOIN{table}" in text for table in tables)]
+    read = [text for text in seen if "FROM lane LEFT JOIN pace" in text or text.startswith("SELECT incarnation")]
     assert len(claimed) == 3
     assert read == []
 
@@ -102,13 +102,13 @@ async def test_limits_hold_for_two_processes_that_take_turns(
     await check_invariants(store)
 
 
-async def test_a_cancel_of_another_process_overrules_a_result_whose_lease_is_remembered(
+async def test_a_cancel_of_another_process_overrules_a_result(
     store: SQLiteStore, other: SQLiteStore, hand: Hand
 ) -> None:
     await store.submit([new_run("a")])
     [run] = await hand.claim(1)
 
-    await other.cancel("c", "a")
+    await other.change_run("c", "a", Cancel())
     await hand.succeed(run)
 
     assert (await store.get("a")).state is RunState.CANCELLED
@@ -118,13 +118,13 @@ async def test_a_cancel_of_this_process_does_too(store: SQLiteStore, hand: Hand)
     await store.submit([new_run("a")])
     [run] = await hand.claim(1)
 
-    assert (await store.cancel("c", "a")).request is Request.CANCEL
+    assert (await store.change_run("c", "a", Cancel())).request is Request.CANCEL
     await hand.succeed(run)
 
     assert (await store.get("a")).state is RunState.CANCELLED
 
 
-async def test_a_lease_is_remembered_for_its_holder_alone(store: SQLiteStore, hand: Hand) -> None:
+async def test_a_result_of_another_worker_is_refused(store: SQLiteStore, hand: Hand) -> None:
     await store.submit([new_run("a")])
     thief = await Hand(store, "thief").register()
     [run] = await hand.claim(1)
@@ -135,7 +135,7 @@ async def test_a_lease_is_remembered_for_its_holder_alone(store: SQLiteStore, ha
     assert (await store.get("a")).state is RunState.RUNNING
 
 
-async def test_a_step_that_was_undone_leaves_nothing_to_remember(store: SQLiteStore, hand: Hand) -> None:
+async def test_a_step_that_was_undone_leaves_nothing_in_the_cache(store: SQLiteStore, hand: Hand) -> None:
     await store.submit(crowd("a", 12))
     done = await rounds(hand, 2)
     claimed = await hand.claim(5)
@@ -170,7 +170,7 @@ async def test_a_retried_run_is_handed_out_with_its_checkpoint_and_its_next_fenc
 
 
 async def test_an_idle_session_keeps_what_an_operator_set_of_it(store: SQLiteStore, hand: Hand) -> None:
-    await store.set_session("s", Rule(max_concurrent=2))
+    await store.set(SessionSetting("s", Rule(max_concurrent=2)))
     await store.submit([new_run(f"a-{n}", session="s") for n in range(4)])
     first = await hand.claim(5)
     second = (await hand.succeed(*first, room=5)).claimed
@@ -179,15 +179,3 @@ async def test_an_idle_session_keeps_what_an_operator_set_of_it(store: SQLiteSto
     assert [len(first), len(second)] == [2, 2]
     await store.submit([new_run(f"b-{n}", session="s") for n in range(4)])
     assert len(await hand.claim(5)) == 2
-
-
-async def test_it_forgets_when_it_has_read_enough(
-    store: SQLiteStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(step_cache, "MOST", 10)
-    await store.submit(crowd("a", 24))
-
-    done = await rounds(hand, 9)
-
-    assert len(done) == len(set(done)) == 24
-    await check_invariants(store)

@@ -12,6 +12,7 @@ import pytest
 from laneway.core.records.states import RunState
 from laneway.errors import NotAStore, StoreTooNew, StoreUnavailable
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.sqlite.backup import back_up
 from laneway.stores.sqlite.store import SQLiteStore
@@ -192,7 +193,7 @@ async def test_a_backup_is_a_store_with_everything_in_it(path: Path, store: SQLi
     await check_invariants(copy)
     await check_drains(copy, clock)
     await copy.close()
-    assert (await store.count())["running"] > 0
+    assert (await store.depths()).runs["running"] > 0
 
 
 async def test_a_backup_under_load_holds_every_run_accepted_before_it_and_holds_nobody_up(
@@ -262,7 +263,7 @@ async def test_pruned_runs_leave_room_that_is_used_again(path: Path, store: SQLi
         await hand.succeed(*await hand.claim(30), value="y" * 20_000)
         await clock.advance(10)
         hand.renew()
-        await store.prune({RunState.SUCCEEDED: 0})
+        await store.prune(OldRuns({RunState.SUCCEEDED: 0}))
         with closing(sqlite3.connect(path)) as db:
             sizes += db.execute("PRAGMA page_count").fetchone()
 

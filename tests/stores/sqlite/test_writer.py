@@ -79,7 +79,7 @@ async def test_a_full_disk_is_reported_and_nothing_of_the_batch_is_there(store: 
         await store.submit(new_runs(2000, "big"))
 
     assert caught.value.maybe_done is False
-    assert await store.count() == {"pending": 1}
+    assert (await store.depths()).runs == {"pending": 1}
     await store.submit(new_runs(2000, "big"))
     await check_invariants(store, logs=False)
 
@@ -150,7 +150,7 @@ async def test_a_caller_that_gives_up_changes_nothing_for_the_others(store: SQLi
         await patient
 
     assert impatient.cancelled()
-    assert await store.count() == {"pending": 2}
+    assert (await store.depths()).runs == {"pending": 2}
 
 
 async def test_a_loop_that_is_gone_does_not_take_the_writer_along(store: SQLiteStore) -> None:
@@ -218,7 +218,7 @@ async def test_a_submission_that_fails_alone_in_its_transaction_leaves_nothing(
         await store.submit([new_run("a")])
     monkeypatch.undo()
 
-    assert await store.count() == {}
+    assert (await store.depths()).runs == {}
     await store.submit([new_run("a")])
     assert (await store.get("a")).number == 1
 

@@ -11,6 +11,8 @@ import pytest
 from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
 from laneway.core.records.run import Claimed, ReceiptOutcome
 from laneway.errors import WrongState
+from laneway.ports.control import Cancel
+from laneway.ports.settings import LaneSetting
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.postgres.store import PostgresStore
@@ -30,7 +32,7 @@ async def test_what_is_cancelled_last_leaves_nothing_behind(store: SQLiteStore, 
     assert rows(path, HELD) == [(1,)]
 
     [run] = await hand.claim()
-    await store.cancel("c", "run-00004")
+    await store.change_run("c", "run-00004", Cancel())
 
     assert rows(path, HELD) == [(0,)]
     await hand.succeed(run)
@@ -48,7 +50,7 @@ async def test_a_session_that_begins_anew_in_the_same_breath_counts_from_one(
         await hand.succeed(*await hand.claim())
     [run] = await hand.claim()
     for nth in (4, 5):
-        await store.cancel(f"c{nth}", f"run-{nth:05}")
+        await store.change_run(f"c{nth}", f"run-{nth:05}", Cancel())
 
     await hand.succeed(run, leaving=new_runs(4, "new", session="chat"))
 
@@ -67,7 +69,7 @@ async def test_what_a_session_holds_that_begins_anew_is_seen_before_all_is_writt
     await store.submit(new_runs(7, "run", session="chat"))
     for _ in range(5):
         await hand.succeed(*await hand.claim())
-    await store.set_lane(Lane("main", max_pending=3, when_full=WhenFull.DROP_OLD))
+    await store.set(LaneSetting(Lane("main", max_pending=3, when_full=WhenFull.DROP_OLD)))
     collect = SessionPolicy(mode=Mode.COLLECT, cap=1000)
 
     *_, receipt = await store.submit(
@@ -106,7 +108,7 @@ class Life:
         elif act < 18:
             run_id = f"run-{self._random.randrange(self._number):04}"
             with contextlib.suppress(WrongState):
-                self.seen.append((await self._store.cancel(f"c{len(self.seen)}", run_id)).state)
+                self.seen.append((await self._store.change_run(f"c{len(self.seen)}", run_id, Cancel())).state)
         elif act == 18:
             await self._submit(self._random.randrange(1, 9))
         else:

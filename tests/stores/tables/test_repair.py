@@ -10,6 +10,7 @@ import pytest
 
 from laneway.core.records.policy import SessionPolicy
 from laneway.core.records.run import RunFilter
+from laneway.ports.control import Answer, Pause, Resume
 from laneway.ports.store import Store
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.store import PostgresStore
@@ -46,12 +47,12 @@ async def in_every_state(store: Store, *, passes: bool) -> Hand:
     policy = SessionPolicy(max_concurrent=9, cap=100, pass_on_retry=passes)
     await store.submit(new_runs(14, "run", session="chat", policy=policy))
     runs = [run for _ in range(7) for run in await hand.claim()]
-    await store.pause("stop", "run-00002")
+    await store.change_run("stop", "run-00002", Pause())
     await hand.succeed(runs[0], runs[4])
     await hand.wait(runs[1], "why?")
     await hand.pause(runs[2])
     await hand.snooze(runs[3], delay=3)
-    await store.pause("pause", "run-00007")
+    await store.change_run("pause", "run-00007", Pause())
     [state] = await store.sessions()
     assert (state.active, state.queued) == (5, 7)
     await check_invariants(store)
@@ -73,9 +74,9 @@ async def test_a_session_whose_row_is_lost_is_set_right(
     assert {run.id: run.state for run in await all_runs(store)} == states
     await hand.step()  # takes in what was put among those that are due
     await check_invariants(store)
-    await store.resume("resume", "run-00002")
-    await store.resume("again", "run-00007")
-    await store.answer("answer", "run-00001", '"so"')
+    await store.change_run("resume", "run-00002", Resume())
+    await store.change_run("again", "run-00007", Resume())
+    await store.change_run("answer", "run-00001", Answer('"so"'))
     await store.submit(new_runs(2, "new", session="chat"))
     await check_invariants(store)
     await check_drains(store, clock)

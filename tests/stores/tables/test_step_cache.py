@@ -12,6 +12,8 @@ from laneway.core.lifecycle.step import Step
 from laneway.core.records.policy import Lane
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
+from laneway.ports.moving import Shut
+from laneway.ports.settings import Hold
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.tables.runtime.after_commit import AfterCommit
@@ -28,18 +30,13 @@ LANES = [Lane(name, limit=3) for name in ("main", "a", "b", "c", "d")]
 
 @pytest.fixture(autouse=True)
 def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Compare what is remembered with the tables; collects each use of it."""
+    """Compare what is cached of workers with the tables; collects each use of the cache."""
     uses: list[str] = []
-    with_ready, take_step = LaneCounts.with_ready, steps.take_step
+    missing_lane, take_step = LaneCounts.__missing__, steps.take_step
 
-    def lanes(books: LaneCounts) -> set[str]:
-        known = books._cache.unopened is not None
-        found, stored = with_ready(books), {name for (name,) in books._db.execute("counts.ready_lanes")}
-        assert found == {name for name in stored if name not in books} | {
-            n for n, book in books.items() if book.ready()
-        }
-        uses.extend(["lanes"] * known)
-        return found
+    def missing(counts: LaneCounts, name: str) -> object:
+        uses.extend(["lane"] * (name in counts._cache.lanes))
+        return missing_lane(counts, name)
 
     def step(db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache) -> object:
         known = steps._follows(step, cache)
@@ -50,7 +47,7 @@ def spared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             uses.append("worker")
         return take_step(db, after_commit, step, now, cache)
 
-    monkeypatch.setattr(LaneCounts, "with_ready", lanes)
+    monkeypatch.setattr(LaneCounts, "__missing__", missing)
     monkeypatch.setattr(steps, "take_step", step)
     return uses
 
@@ -71,7 +68,7 @@ async def test_steps_of_many_lanes_and_two_processes_know_what_the_tables_say(
             delay = random.choice((0, 5))
             await store.submit([new_run(f"{at}-{nth}-{n}", lane=lane, delay=delay) for n in range(random.randrange(9))])
         elif what == 1:
-            await store.hold(Held.LANE, lane, held=random.random() < 0.3)
+            await store.set(Hold(Held.LANE, lane, held=random.random() < 0.3))
         elif what == 2:
             hand.renew()
         claimed = await hand.claim(random.randrange(1, 6))
@@ -83,7 +80,7 @@ async def test_steps_of_many_lanes_and_two_processes_know_what_the_tables_say(
         for nth in random.choice(([0], [0], [1], [0, 1])):
             await live(nth, at)
     await check_invariants(stores[0])
-    assert {"lanes", "worker"} <= set(spared)
+    assert {"lane", "worker"} <= set(spared)
 
 
 async def test_lanes_that_a_claim_has_emptied_get_no_share_any_more(
@@ -101,7 +98,7 @@ async def test_lanes_that_a_claim_has_emptied_get_no_share_any_more(
     assert claims[0] == claims[1]
 
 
-async def test_one_that_has_left_is_not_remembered(open_store: Callable[[], Store], spared: list[str]) -> None:
+async def test_a_worker_that_has_left_is_not_cached(open_store: Callable[[], Store], spared: list[str]) -> None:
     store = open_store()
     await store.open()
     hand = await Hand(store).register()
@@ -132,12 +129,12 @@ async def test_a_store_that_is_shut_tells_every_step(open_store: Callable[[], St
     await store.open()
     hand = await Hand(store).register()
     await hand.claim()
-    await store.shut_for("move", "elsewhere")
+    await store.move(Shut("move", "elsewhere"))
 
     assert [(await hand.step(room=1)).moved for _ in range(3)] == ["elsewhere"] * 3
 
 
-async def test_behind_a_pooler_nothing_is_remembered(postgres_url: str, spared: list[str]) -> None:
+async def test_behind_a_pooler_nothing_is_cached(postgres_url: str, spared: list[str]) -> None:
     async with opened(postgres_url, "pooled=yes") as store:
         hand = await Hand(store).register()
         for _ in range(3):

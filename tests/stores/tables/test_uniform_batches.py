@@ -13,6 +13,7 @@ import pytest
 from laneway.core.lifecycle.step import Step
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import NewRun, Receipt
+from laneway.ports.settings import LaneSetting, TaskDisabled
 from laneway.stores.sqlite.connection import Place, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.runtime.after_commit import AfterCommit
@@ -55,7 +56,7 @@ def test_a_uniform_batch_leaves_what_its_runs_would_one_by_one(
         assert tables(database) == tables(other)
 
     both(lambda db: workers.register(db, INCARNATION, None, 1))
-    both(lambda db: settings.set_lane(db, AfterCommit(), Lane("main", limit=9, per_user=2), 1))
+    both(lambda db: settings.put(db, AfterCommit(), LaneSetting(Lane("main", limit=9, per_user=2)), 1))
     for nth in range(1, 80):
         if chance.random() < 0.4:
             step = Step("hand", nth, room=chance.randrange(5), park=True)
@@ -114,8 +115,8 @@ def test_what_is_not_uniform_is_left_and_nothing_is_written(database: SQLiteData
 @pytest.mark.parametrize(
     "obstacle",
     [
-        lambda db: settings.disable(db, AfterCommit(), "work", 1, disabled=True),
-        lambda db: settings.set_lane(db, AfterCommit(), Lane("main", limit=9, max_pending=5), 1),
+        lambda db: settings.put(db, AfterCommit(), TaskDisabled("work", disabled=True), 1),
+        lambda db: settings.put(db, AfterCommit(), LaneSetting(Lane("main", limit=9, max_pending=5)), 1),
         lambda db: submissions.submit(db, AfterCommit(), [new_run("due", due_at=2)], 1),
     ],
     ids=["disabled", "bound", "due"],

@@ -31,7 +31,7 @@ async def test_processes_on_one_file_count_failures_together_and_try_one_run(sta
         await stage.drained(client)
         await stage.stop(*workers)
         await check(stage, client)
-        counts = await (await client.open()).count()
+        counts = (await (await client.open()).depths()).runs
         left = [state.circuits for state in await client.tasks.list() if state.circuits]
 
     report(f"{len(before)} starts by {len({line.process for line in before})} processes until nothing started any more")
@@ -60,7 +60,7 @@ async def test_a_probe_whose_process_is_killed_is_followed_by_another(stage: Sta
         await stage.drained(client)
         await stage.stop(second)
         await check(stage, client)
-        counts = await (await client.open()).count()
+        counts = (await (await client.open()).depths()).runs
 
     assert counts == {"failed": FAILURES, "succeeded": RUNS - FAILURES}
 
@@ -68,5 +68,5 @@ async def test_a_probe_whose_process_is_killed_is_followed_by_another(stage: Sta
 async def _is_open(client: Scheduler, failures: int) -> bool:
     """Tell whether the breaker stands open after so many failures, and nothing runs."""
     found = [circuit for state in await client.tasks.list() for circuit in state.circuits]
-    resting = not (await (await client.open()).count()).get("running")
+    resting = not (await (await client.open()).depths()).runs.get("running")
     return resting and [(one.phase, one.failures) for one in found] == [(Phase.OPEN, failures)]

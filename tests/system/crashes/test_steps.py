@@ -74,7 +74,7 @@ class Traffic:
 
     async def top_up(self) -> None:
         """Submit plans until enough runs are under way."""
-        counts = await (await self.client.open()).count()
+        counts = (await (await self.client.open()).depths()).runs
         missing = max(0, AT_ONCE - sum(counts.get(state.value, 0) for state in UNENDED))
         plans = [self._drawing.plan() for _ in range(missing)]
         self.plans += plans
@@ -129,7 +129,7 @@ class Traffic:
 
     async def at_rest(self) -> bool:
         """Tell whether every run has ended."""
-        counts = await (await self.client.open()).count()
+        counts = (await (await self.client.open()).depths()).runs
         return not any(counts.get(state.value) for state in UNENDED)
 
 

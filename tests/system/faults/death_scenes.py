@@ -25,6 +25,7 @@ from laneway import Context, GiveUp, Retry, Scheduler, SessionPolicy, Submission
 from laneway.core.lifecycle.outcome import Settlement
 from laneway.core.lifecycle.step import Step
 from laneway.core.records.states import RunState
+from laneway.ports.jobs import AddJob
 from tests.support.jobs import fire_due, new_job
 from tests.system.faults.death_points import NAMED, NOWHERE, Death
 from tests.system.harness.die_with_parent import PR_SET_PDEATHSIG
@@ -156,7 +157,7 @@ async def _answer_it(app: Scheduler) -> None:
 async def _fire_it(app: Scheduler) -> None:
     store = await app.open()
     now = round(time.time() * 1_000_000)
-    await store.add_job(new_job(now, id=JOB, task="give_up", run_on_start=True))
+    await store.change_job(AddJob(new_job(now, id=JOB, task="give_up", run_on_start=True)))
     await fire_due(store)
     await app.drain()
 
@@ -181,8 +182,8 @@ SCENES = {
     "call": Scene(_of("call", {"task": "note"}), is_it=_settles(RunState.WAITING), leaves=("note",)),
     "return": Scene(_of("call", {"task": "note"}), is_it=_settles(RunState.SUCCEEDED)),
     "step": Scene(_of("pay"), is_it=lambda step: any(one.memo for one in step.saved)),
-    "answer": Scene(_of("ask"), verb="answer", after=_answer_it),
-    "cancel": Scene(_of("call", {"task": "confirm"}), verb="cancel", after=_cancel_it),
+    "answer": Scene(_of("ask"), verb="change_run", after=_answer_it),
+    "cancel": Scene(_of("call", {"task": "confirm"}), verb="change_run", after=_cancel_it),
     "fire": Scene(_of("note", {"n": 1}), verb="fire", is_it=bool, after=_fire_it),
     "end of a fire": Scene(_of("note", {"n": 1}), is_it=_settles(RunState.FAILED), after=_fire_it),
 }

@@ -21,8 +21,14 @@ from laneway.core.records.policy import Lane, Rule, SessionPolicy, TaskPolicy
 from laneway.core.records.run import RunFilter
 from laneway.core.records.states import RunState
 from laneway.core.transfer.pieces import FIRST, Mark, Piece
+from laneway.ports.control import Answer, Cancel, Pause, Resume
 from laneway.ports.gates import Held
+from laneway.ports.jobs import AddJob, EditJob, RemoveJob
+from laneway.ports.moving import Arrive, Freeze, OpenUp, Reopen, Shut
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import BreakerClosed, Hold, LaneSetting, LaneUnset, SessionSetting, TaskDisabled, UserCap
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldDeltas, OldRuns
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.hand import error
@@ -175,19 +181,19 @@ async def leave(scene: Scene) -> Call:
 
 async def cancel(scene: Scene) -> Call:
     await scene.store.submit(new_runs(2, "chat", session="chat"))
-    return partial(scene.store.cancel, "call", "chat-00000")
+    return partial(scene.store.change_run, "call", "chat-00000", Cancel())
 
 
 async def cancel_what_runs(scene: Scene) -> Call:
     await scene.store.submit(new_runs(2, "chat", session="chat"))
     await scene.hand.claim()
-    return partial(scene.store.cancel, "call", "chat-00000")
+    return partial(scene.store.change_run, "call", "chat-00000", Cancel())
 
 
 async def abandon(scene: Scene) -> Call:
     await scene.store.submit(new_runs(2, "chat", session="chat"))
     await scene.hand.claim()
-    return partial(scene.store.cancel, "call", "chat-00000", abandon=True)
+    return partial(scene.store.change_run, "call", "chat-00000", Cancel(abandon=True))
 
 
 async def cancel_where(scene: Scene) -> Call:
@@ -198,32 +204,32 @@ async def cancel_where(scene: Scene) -> Call:
 
 async def pause(scene: Scene) -> Call:
     await scene.store.submit(new_runs(2, "chat", session="chat"))
-    return partial(scene.store.pause, "call", "chat-00000")
+    return partial(scene.store.change_run, "call", "chat-00000", Pause())
 
 
 async def resume(scene: Scene) -> Call:
     await scene.store.submit(new_runs(2, "chat", session="chat"))
-    await scene.store.pause("before", "chat-00000")
-    return partial(scene.store.resume, "call", "chat-00000")
+    await scene.store.change_run("before", "chat-00000", Pause())
+    return partial(scene.store.change_run, "call", "chat-00000", Resume())
 
 
 async def answer(scene: Scene) -> Call:
     await scene.store.submit([new_run("asking", session="chat"), new_run("behind", session="chat")])
     [run] = await scene.hand.claim()
     await scene.hand.wait(run, "ok")
-    return partial(scene.store.answer, "call", "asking", '"yes"')
+    return partial(scene.store.change_run, "call", "asking", Answer('"yes"'))
 
 
 async def stop(scene: Scene) -> Call:
     await scene.store.submit(new_runs(3, "chat", session="chat"))
     await scene.hand.claim()
-    return partial(scene.store.stop, "call", "chat")
+    return partial(scene.store.stop, "call", "chat", Extent.OLDEST)
 
 
 async def stop_all(scene: Scene) -> Call:
     await scene.store.submit(new_runs(3, "chat", session="chat"))
     await scene.hand.claim()
-    return partial(scene.store.stop_all, "call", "chat")
+    return partial(scene.store.stop, "call", "chat", Extent.ALL)
 
 
 async def declare_lanes(scene: Scene) -> Call:
@@ -232,63 +238,63 @@ async def declare_lanes(scene: Scene) -> Call:
 
 async def set_lane(scene: Scene) -> Call:
     await scene.store.submit(new_runs(3, "plain"))
-    return partial(scene.store.set_lane, Lane("main", 1, per_user=1))
+    return partial(scene.store.set, LaneSetting(Lane("main", 1, per_user=1)))
 
 
 async def unset_lane(scene: Scene) -> Call:
-    await scene.store.set_lane(Lane("main", 1))
+    await scene.store.set(LaneSetting(Lane("main", 1)))
     await scene.store.submit(new_runs(3, "plain"))
-    return partial(scene.store.unset_lane, "main")
+    return partial(scene.store.set, LaneUnset("main"))
 
 
 async def set_cap(scene: Scene) -> Call:
-    await scene.store.set_cap("ann", "main", 1)
+    await scene.store.set(UserCap("ann", "main", 1))
     await scene.store.submit(new_runs(3, "plain", user="ann"))
     await scene.hand.claim(3)
-    return partial(scene.store.set_cap, "ann", "main", 2)
+    return partial(scene.store.set, UserCap("ann", "main", 2))
 
 
 async def set_session(scene: Scene) -> Call:
     await scene.store.submit(new_runs(3, "chat", session="chat"))
-    return partial(scene.store.set_session, "chat", Rule(max_concurrent=2), throttled=False)
+    return partial(scene.store.set, SessionSetting("chat", Rule(max_concurrent=2), throttled=False))
 
 
 async def hold(scene: Scene) -> Call:
     await scene.store.submit(new_runs(3, "chat", session="chat"))
-    return partial(scene.store.hold, Held.SESSION, "chat", held=True)
+    return partial(scene.store.set, Hold(Held.SESSION, "chat", held=True))
 
 
 async def let_go(scene: Scene) -> Call:
-    await scene.store.hold(Held.USER, "ann", held=True)
+    await scene.store.set(Hold(Held.USER, "ann", held=True))
     await scene.store.submit(new_runs(3, "plain", user="ann"))
     await scene.hand.claim(3)
-    return partial(scene.store.hold, Held.USER, "ann", held=False)
+    return partial(scene.store.set, Hold(Held.USER, "ann", held=False))
 
 
 async def disable(scene: Scene) -> Call:
-    return partial(scene.store.disable, "work", disabled=True)
+    return partial(scene.store.set, TaskDisabled("work", disabled=True))
 
 
 async def close_breaker(scene: Scene) -> Call:
     await scene.failed()
     await scene.store.submit(new_runs(2, "plain"))
     await scene.hand.claim(2)
-    return partial(scene.store.close_breaker, "work")
+    return partial(scene.store.set, BreakerClosed("work"))
 
 
 async def add_job(scene: Scene) -> Call:
-    return partial(scene.store.add_job, new_job(scene.clock.now(), id="j"))
+    return partial(scene.store.change_job, AddJob(new_job(scene.clock.now(), id="j")))
 
 
 async def change_job(scene: Scene) -> Call:
     job = await kept_job(scene.store, scene.clock.now())
     spec = msgspec.structs.replace(job.spec, description="another")
-    return partial(scene.store.change_job, msgspec.structs.replace(job, spec=spec, call="change"))
+    return partial(scene.store.change_job, EditJob(msgspec.structs.replace(job, spec=spec, call="change")))
 
 
 async def remove_job(scene: Scene) -> Call:
     await kept_job(scene.store, scene.clock.now())
-    return partial(scene.store.remove_job, "j")
+    return partial(scene.store.change_job, RemoveJob("j"))
 
 
 async def fire(scene: Scene) -> Call:
@@ -314,7 +320,7 @@ async def prune(scene: Scene) -> Call:
     await scene.store.submit(new_runs(4, "plain"))
     await scene.hand.succeed(*await scene.hand.claim(3))
     scene.clock.step(HOUR)
-    return partial(scene.store.prune, {RunState.SUCCEEDED: SECOND})
+    return partial(scene.store.prune, OldRuns({RunState.SUCCEEDED: SECOND}))
 
 
 async def trim(scene: Scene) -> Call:
@@ -324,28 +330,28 @@ async def trim(scene: Scene) -> Call:
         await scene.hand.emit(run, "delta", "a", "b", "c")
     await scene.hand.succeed(*runs)
     scene.clock.step(HOUR)
-    return partial(scene.store.trim, SECOND)
+    return partial(scene.store.prune, OldDeltas(SECOND))
 
 
-async def shut_for(scene: Scene) -> Call:
+async def shut(scene: Scene) -> Call:
     await scene.store.submit(new_runs(3, "later", delay=60))
     await scene.hand.rest()
-    return partial(scene.store.shut_for, "move", "redis://there")
+    return partial(scene.store.move, Shut("move", "redis://there"))
 
 
 async def freeze(scene: Scene) -> Call:
-    await (await shut_for(scene))()
-    return partial(scene.store.freeze, "move")
+    await (await shut(scene))()
+    return partial(scene.store.move, Freeze("move"))
 
 
 async def reopen_a_source(scene: Scene) -> Call:
     await (await freeze(scene))()
-    return partial(scene.store.reopen, "move")
+    return partial(scene.store.move, Reopen("move"))
 
 
 async def arrive(scene: Scene) -> Call:
     await scene.store.submit([*new_runs(3, "plain", user="ann"), *new_runs(2, "chat", session="chat")])
-    return partial(scene.store.arrive, "move", "redis://there")
+    return partial(scene.store.move, Arrive("move", "redis://there"))
 
 
 async def unpack(scene: Scene) -> Call:
@@ -355,12 +361,12 @@ async def unpack(scene: Scene) -> Call:
 
 async def reopen_a_target(scene: Scene) -> Call:
     await (await unpack(scene))()
-    return partial(scene.store.reopen, "move")
+    return partial(scene.store.move, Reopen("move"))
 
 
 async def open_up(scene: Scene) -> Call:
     await (await unpack(scene))()
-    return partial(scene.store.open_up, "move")
+    return partial(scene.store.move, OpenUp("move"))
 
 
 async def _pieces() -> Sequence[Piece]:
@@ -397,7 +403,7 @@ CASES = (
     *(leave, cancel, cancel_what_runs, abandon, cancel_where, pause, resume, answer, stop, stop_all, declare_lanes),
     *(set_lane, unset_lane, set_cap, set_session, hold, let_go, disable, close_breaker, add_job, change_job),
     *(remove_job, fire, end_a_fire, restart_time, prune, trim),
-    *(shut_for, freeze, reopen_a_source, arrive, unpack, reopen_a_target, open_up),
+    *(shut, freeze, reopen_a_source, arrive, unpack, reopen_a_target, open_up),
 )
 # What it changed is told once: a repeat finds nothing left to do, and says so.
 TOLD_ONCE = frozenset({remove_job, fire, prune, trim, reopen_a_source, reopen_a_target})

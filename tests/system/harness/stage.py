@@ -182,7 +182,7 @@ class Stage:
         store = await client.open()
 
         async def nothing_left() -> bool:
-            counts = await store.count()
+            counts = (await store.depths()).runs
             return sum(counts.get(state, 0) for state in ("pending", "running", "waiting")) <= but
 
         return await until(nothing_left, "every run has ended", within=within)

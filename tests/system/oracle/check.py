@@ -16,6 +16,7 @@ from laneway.core.records.events import LAPSED, RELEASED, RETRYING
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from tests.support.invariants import check_invariants
+from tests.support.sessions import session_of
 from tests.system.harness.forms import report
 from tests.system.harness.stage import Stage
 from tests.system.oracle import fire_rules, limit_rules, loss_rules, message_rules, run_rules, step_rules
@@ -128,6 +129,6 @@ async def _left_behind(store: Store, record: Record) -> list[str]:
     ]
     found += [f"worker {one.incarnation.id} holds {one.running}" for one in await store.workers() if one.running]
     for session in record.sessions():
-        if (state := await store.session(session)) is not None:
+        if (state := await session_of(store, session)) is not None:
             found.append(f"session {session} is not idle: {state}")
     return found

@@ -15,6 +15,7 @@ from laneway.core.lifecycle.outcome import Succeeded
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Claimed
 from laneway.engine.common.clock import SystemClock
+from laneway.ports.settings import LaneSetting
 from laneway.stores.postgres.store import PostgresStore
 from laneway.testing.hand import Hand, new_run
 from laneway.testing.servers import Postgres
@@ -57,7 +58,7 @@ async def load_on(url: str) -> AsyncIterator[Load]:
     await store.open()
     await producer.open()
     try:
-        await store.set_lane(WIDE)
+        await store.set(LaneSetting(WIDE))
         yield Load(store, producer, await Hand(store).register())
     finally:
         await producer.close()

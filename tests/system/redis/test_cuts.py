@@ -16,6 +16,8 @@ import pytest
 
 from laneway.core.records.run import Receipt
 from laneway.errors import StoreUnavailable
+from laneway.stores.redis.client.address import Address
+from laneway.stores.redis.client.client import RedisClient
 from laneway.stores.redis.client.scripts import script, verbs
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock
@@ -49,20 +51,22 @@ class Lines:
     """A server behind a line that can be cut, and namespaces of it."""
 
     proxy: Proxy
+    url: str  # of the server itself
 
     def __post_init__(self) -> None:
         self._namespaces = count(1)
 
     @asynccontextmanager
-    async def scene(self, case: Case) -> AsyncIterator[tuple[RedisStore, Call]]:
-        """Set a case's scene in a namespace of its own."""
-        clock = FakeClock()
-        store = RedisStore(f"{self.proxy.url}?namespace={case.__name__}-{next(self._namespaces)}", clock)
+    async def scene(self, case: Case) -> AsyncIterator[tuple[RedisStore, RedisClient, Call]]:
+        """Set the scene of a case in a namespace; give the store, a client that is not cut off, and the call."""
+        clock, namespace = FakeClock(), f"?namespace={case.__name__}-{next(self._namespaces)}"
+        store, client = RedisStore(self.proxy.url + namespace, clock), RedisClient(Address.parse(self.url + namespace))
         try:
-            yield store, await case(await Scene.set_up(store, clock))
+            yield store, client, await case(await Scene.set_up(store, clock))
         finally:
             self.proxy.plan.clear()
             await store.close()
+            await client.close()
 
 
 @pytest.fixture(scope="module")
@@ -74,33 +78,33 @@ def lines() -> Iterator[Lines]:
             server.command("SCRIPT", "LOAD", known.text)
             if known.library is not None:
                 server.command("FUNCTION", "LOAD", "REPLACE", known.library.text)
-        yield Lines(proxy)
+        yield Lines(proxy, server.url)
 
 
 @pytest.mark.parametrize("cut", Cut, ids=lambda cut: cut.name.lower())
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 async def test_a_call_that_is_cut_off_has_its_effect_once(lines: Lines, case: Case, cut: Cut) -> None:
-    async with lines.scene(case) as (store, call):
-        before, calls = await picture(store), lines.proxy.calls
+    async with lines.scene(case) as (store, client, call):
+        before, calls = await picture(client), lines.proxy.calls
         expected = await call()
-        calls, kept = lines.proxy.calls - calls, await picture(store)
+        calls, kept = lines.proxy.calls - calls, await picture(client)
     assert kept != before or case is store_calls.open_again, "the call has no effect"
 
     for nth in range(calls):
         # Once: the link repeats it, and nobody hears of it.
-        async with lines.scene(case) as (store, call):
+        async with lines.scene(case) as (store, client, call):
             lines.proxy.plan.extend([*[None] * nth, cut])
             got = await call()
 
             assert not lines.proxy.plan, "the call was not cut"
-            assert await picture(store) == kept
+            assert await picture(client) == kept
             if case in SUBMISSIONS:
                 assert without_places(got) == without_places(expected)
             elif cut is Cut.BEFORE or case not in TOLD_ONCE:
                 assert got == expected
 
         # Twice: its caller hears of it, and repeats it.
-        async with lines.scene(case) as (store, call):
+        async with lines.scene(case) as (store, client, call):
             lines.proxy.plan.extend([*[None] * nth, cut, cut])
             if case is store_calls.open_again and nth == calls - 1:
                 await call()  # the last one only has functions made; who needs them hears of it
@@ -111,13 +115,13 @@ async def test_a_call_that_is_cut_off_has_its_effect_once(lines: Lines, case: Ca
             await call()
 
             assert not lines.proxy.plan, "the call was not cut twice"
-            assert await picture(store) == kept
+            assert await picture(client) == kept
             await check_invariants(store)
 
 
 async def test_a_server_that_is_not_reached_has_done_nothing(lines: Lines) -> None:
-    async with lines.scene(store_calls.submit) as (store, call):
-        before = await picture(store)
+    async with lines.scene(store_calls.submit) as (store, client, call):
+        before = await picture(client)
         await store.close()
         lines.proxy.open = False
         try:
@@ -127,16 +131,17 @@ async def test_a_server_that_is_not_reached_has_done_nothing(lines: Lines) -> No
             lines.proxy.open = True
 
         assert not unavailable.value.maybe_done
-        assert await picture(store) == before
+        assert await picture(client) == before
 
 
-async def picture(store: RedisStore) -> dict[bytes, Any]:
-    """Return all that the store's namespace holds, by key without its prefix."""
-    link = store._link
-    prefix = link.address.prefix.encode()
-    keys = sorted(await link.command("KEYS", prefix + b"*"))
-    kinds = await link.read(*(("TYPE", key) for key in keys))
-    held = await link.read(*((READERS[kind], key, *MORE.get(kind, ())) for kind, key in zip(kinds, keys, strict=True)))
+async def picture(client: RedisClient) -> dict[bytes, Any]:
+    """Return all that the namespace holds, by key without its prefix."""
+    prefix = client.address.prefix.encode()
+    keys = sorted(await client.command("KEYS", prefix + b"*"))
+    kinds = await client.read(*(("TYPE", key) for key in keys))
+    held = await client.read(
+        *((READERS[kind], key, *MORE.get(kind, ())) for kind, key in zip(kinds, keys, strict=True))
+    )
     return {
         key.removeprefix(prefix): frozenset(_pairs(found)) if kind == b"hash" else found
         for key, kind, found in zip(keys, kinds, held, strict=True)

@@ -13,8 +13,8 @@ from functools import partial
 import pytest
 
 from laneway.testing.servers import ValkeyServer, valkey_server
+from laneway.testing.servers.endpoint import Endpoint
 from laneway.testing.servers.single import HOST
-from laneway.testing.servers.talking import Endpoint
 from tests.system.harness.forms import report, seeded, sized, time_limit
 from tests.system.harness.process import Process
 from tests.system.harness.stage import Stage

@@ -45,14 +45,14 @@ async def test_whoever_is_killed_in_a_burst_loses_no_run_that_has_a_receipt(tmp_
             for receipts in await asyncio.gather(*pair):
                 given.update(receipts)
             store = await app.open()
-            assert (await store.count())["pending"] >= len(given)
+            assert (await store.depths()).runs["pending"] >= len(given)
         for rest in bursts[2 * (TIMES // 2) :]:
             given.update(await rest)
 
         store = await app.open()
         examination = await store.examine()
         assert (examination.findings, examination.damage) == ([], [])
-        before = await store.count()
+        before = (await store.depths()).runs
         settled = await app.drain()
         assert settled == {"succeed": before["pending"]}
         for run_id in given:

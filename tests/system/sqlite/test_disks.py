@@ -98,7 +98,7 @@ async def test_a_worker_survives_a_full_disk_and_goes_on_when_there_is_room(stag
             stage.open_gate()
             await stage.printed(worker, "the store does not answer")
             await client.submit_many([(stroll, {})] * 20)
-            counts = await (await client.open()).count()
+            counts = (await (await client.open()).depths()).runs
             assert worker.alive
         await stage.drained(client)
 

@@ -29,6 +29,6 @@ def demo(check: bool, keep: Path | None, as_json: bool) -> int:
     Everything happens in a temporary directory, in real worker processes on a SQLite file, and is gone afterwards.
     Every figure is read from the store. Exits with 0 if everything was as promised, else with 1.
     """
-    from laneway.cli.demo.play import perform
+    from laneway.cli.demo.runner import perform
 
     return perform(check=check, keep=keep, as_json=as_json)

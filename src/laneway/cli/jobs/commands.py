@@ -103,14 +103,14 @@ def show(name: str, owner: str | None, app: str | None, store: str | None, as_js
 
     If it does not fire, it says why, and which command changes that.
     """
-    from laneway.cli.jobs.diagnose import Surroundings
+    from laneway.cli.jobs.diagnose import Prerequisites
     from laneway.cli.jobs.view import JobPage
 
     async def read(scheduler: Scheduler) -> JobPage:
         job = await scheduler.jobs.get(name, owner=owner)
         fires = await scheduler.jobs.preview(job, SHOWN)
         past = await scheduler.jobs.runs(job, limit=SHOWN)
-        return JobPage(job, await Surroundings.read(scheduler, job), fires, past)
+        return JobPage(job, await Prerequisites.read(scheduler, job), fires, past)
 
     call(jobs_of(app, store), read).show(as_json=as_json)
 

@@ -23,14 +23,14 @@ OVER = {
 }
 
 
-class Surroundings(NamedTuple):
+class Prerequisites(NamedTuple):
     """What a job's fires depend on beside the job: who is up, and what is known of its task."""
 
     workers: int  # that are up
     task: TaskState | None
 
     @classmethod
-    async def read(cls, scheduler: Scheduler, job: Job) -> Surroundings:
+    async def read(cls, scheduler: Scheduler, job: Job) -> Prerequisites:
         """Ask the store."""
         task = next((one for one in await scheduler.tasks.list() if one.name == job.task), None)
         return cls(await workers_up(scheduler), task)

@@ -18,7 +18,7 @@ from laneway.core.common.instants import SECOND
 from laneway.core.schedules.form import to_dict
 
 if TYPE_CHECKING:
-    from laneway.cli.jobs.diagnose import Surroundings
+    from laneway.cli.jobs.diagnose import Prerequisites
     from laneway.core.jobs.fires import Fire, NextFire
     from laneway.core.jobs.job import Job
     from laneway.core.jobs.record import JobSpec
@@ -141,7 +141,7 @@ class JobPage(NamedTuple):
     """A job with all that the page of it shows."""
 
     job: Job
-    around: Surroundings
+    around: Prerequisites
     fires: Sequence[Preview]  # to come
     past: Sequence[Fire]
 

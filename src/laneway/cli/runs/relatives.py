@@ -30,7 +30,7 @@ class Relative(NamedTuple):
         return {"id": self.id, **({"name": self.name} if self.name else {}), **found}
 
 
-class Kin(NamedTuple):
+class Relatives(NamedTuple):
     """Who left a run behind or called it, what it called and left behind itself, and what it has kept."""
 
     parent: Relative | None
@@ -62,7 +62,7 @@ class Kin(NamedTuple):
         }
 
 
-async def read(scheduler: Scheduler, run: Run) -> Kin:
+async def read(scheduler: Scheduler, run: Run) -> Relatives:
     """Return a run's relatives and what it has kept."""
     recall = await (await scheduler.open()).recall(run.id)
     ties = run.ties
@@ -73,7 +73,7 @@ async def read(scheduler: Scheduler, run: Run) -> Kin:
     if recall.wait is not None:
         calls |= {call.run_id: call.name for call in recall.wait.calls} | dict.fromkeys(recall.wait.others, "")
     called = [await _relative(scheduler, run_id, name) for run_id, name in calls.items()]
-    return Kin(parent, called, await _left(scheduler, run), recall)
+    return Relatives(parent, called, await _left(scheduler, run), recall)
 
 
 async def _left(scheduler: Scheduler, run: Run) -> list[Relative]:

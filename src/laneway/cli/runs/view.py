@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from laneway.cli.runs import questions, relatives, stages
-from laneway.cli.runs.relatives import Kin, Relative
+from laneway.cli.runs.relatives import Relative, Relatives
 from laneway.cli.runs.stages import Stages
 from laneway.cli.shell import formats
 from laneway.cli.shell.output import style, symbol, to_json
@@ -52,7 +52,7 @@ class Details(NamedTuple):
     run: Run
     stages: Stages
     taken: list[Message]  # beside the one that it was made of
-    kin: Kin
+    kin: Relatives
     store: str | None
 
 
@@ -102,7 +102,7 @@ def _facts(shown: Details) -> list[Fact]:
     ]
 
 
-def _kept(kin: Kin) -> list[Fact]:
+def _kept(kin: Relatives) -> list[Fact]:
     parent = kin.parent
     called = f", which called it as {parent.name}" if parent is not None and parent.name else ""
     steps, answers = kin.kept(MemoKind.STEP), kin.kept(MemoKind.ANSWER)

@@ -49,7 +49,7 @@ def drain(app: str, concurrency: int | None, as_json: bool) -> int:
 
     async def drained(scheduler: Scheduler) -> tuple[Mapping[str, int], Mapping[str, int]]:
         moves = await scheduler.drain(concurrency=concurrency)
-        return moves, await (await scheduler.open()).count()
+        return moves, (await scheduler.depths()).runs
 
     moves, left = call(load(app), drained)
     pending, waiting = left.get("pending", 0), left.get("waiting", 0)

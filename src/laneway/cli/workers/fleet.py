@@ -26,7 +26,7 @@ from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import print_ndjson
 from laneway.cli.workers.lifeline import NOW, SOON
 from laneway.cli.workers.process import STOP_NOW_WITHIN, STOP_WITHIN
-from laneway.cli.workers.signals import SIGNALS, receiving
+from laneway.cli.workers.signals import SIGNALS, signal_pipe
 from laneway.cli.workers.systemd import SOCKET, notify
 from laneway.core.common.backoff import Backoff
 
@@ -39,7 +39,7 @@ class Fleet:
     def __init__(
         self, command: Sequence[str], processes: int, *, inherited: Sequence[int] = (), as_json: bool = False
     ) -> None:
-        self._places = [WorkerPlace(number, command, inherited) for number in range(1, processes + 1)]
+        self._slots = [FleetSlot(number, command, inherited) for number in range(1, processes + 1)]
         self._as_json = as_json
         self._urgency = 0
         self._kill_at: float | None = None
@@ -49,50 +49,50 @@ class Fleet:
 
     def run(self) -> int:
         """Keep them alive until a signal comes; return 0 if all of them ended well then, else 1."""
-        with receiving(*SIGNALS, signal.SIGCHLD) as (signals, _):
+        with signal_pipe(*SIGNALS, signal.SIGCHLD) as (signals, _):
             try:
                 while self._start_those_due():
                     self._wait(signals)
             finally:
-                for place in self._places:
-                    place.kill()
+                for slot in self._slots:
+                    slot.kill()
         say("stopped")
         return self._code
 
     def _start_those_due(self) -> bool:
         """Start the workers whose time has come; tell whether there is any that lives or will."""
-        for place in self._places:
-            if place.starts_at is not None and place.starts_at <= time.monotonic():
-                self._start(place)
-        return any(place.alive or place.starts_at is not None for place in self._places)
+        for slot in self._slots:
+            if slot.starts_at is not None and slot.starts_at <= time.monotonic():
+                self._start(slot)
+        return any(slot.alive or slot.starts_at is not None for slot in self._slots)
 
-    def _start(self, place: WorkerPlace) -> None:
+    def _start(self, slot: FleetSlot) -> None:
         try:
-            place.start()
+            slot.start()
         except OSError as error:
-            wait = place.start_after_crash(lived=0.0)
-            say(f"worker {place.number} cannot be started ({error.strerror}); once more in {spoken(wait)}")
+            wait = slot.start_after_crash(lived=0.0)
+            say(f"worker {slot.number} cannot be started ({error.strerror}); once more in {spoken(wait)}")
         else:
-            say(f"worker {place.number} started as process {place.pid}")
-            self._print("started", worker=place.number, pid=place.pid)
+            say(f"worker {slot.number} started as process {slot.pid}")
+            self._print("started", worker=slot.number, pid=slot.pid)
 
     def _wait(self, signals: int) -> None:
         waited_for: list[int | socket.socket] = [signals]
-        waited_for += [place.line for place in self._places if place.line is not None]
-        times = [place.starts_at for place in self._places if place.starts_at is not None]
+        waited_for += [slot.line for slot in self._slots if slot.line is not None]
+        times = [slot.starts_at for slot in self._slots if slot.starts_at is not None]
         times += [self._kill_at] if self._kill_at is not None else []
         left = max(0.0, min(times) - time.monotonic()) if times else None
         readable = select.select(waited_for, [], [], left)[0]
         for number in os.read(signals, 64) if signals in readable else b"":
             if number in SIGNALS:
                 self._stop(number)
-        for place in self._places:
-            if place.line in readable:
-                place.listen()
-            code = place.poll()
+        for slot in self._slots:
+            if slot.line in readable:
+                slot.listen()
+            code = slot.poll()
             self._note_ready()
             if code is not None:
-                self._on_end(place, code)
+                self._on_end(slot, code)
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill_at = None
             self._kill_the_late()
@@ -103,42 +103,42 @@ class Fleet:
         """Stop in good time at the first signal, now at the second, without another word at the third."""
         if self._urgency == 0:
             notify("STOPPING=1")
-            living = sum(place.alive for place in self._places)
+            living = sum(slot.alive for slot in self._slots)
             say(f"stopping {living} process{'es' * (living != 1)} within {spoken(STOP_WITHIN)}; Ctrl-C again stops now")
         if self._urgency >= NOW:
-            for place in self._places:
-                place.kill()
+            for slot in self._slots:
+                slot.kill()
             leave_now(128 + number)
         self._press(self._urgency + 1)
 
     def _press(self, urgency: int) -> None:
         self._urgency = urgency
         self._kill_at = time.monotonic() + (STOP_WITHIN if urgency == SOON else STOP_NOW_WITHIN) + SLACK
-        for place in self._places:
-            place.starts_at = None
-            place.press(urgency)
+        for slot in self._slots:
+            slot.starts_at = None
+            slot.press(urgency)
 
     def _kill_the_late(self) -> None:
-        for place in self._places:
-            if place.alive:
-                say(f"worker {place.number} (process {place.pid}) has not ended in time; it is killed")
-                place.kill()
-                self._on_end(place, -signal.SIGKILL)
+        for slot in self._slots:
+            if slot.alive:
+                say(f"worker {slot.number} (process {slot.pid}) has not ended in time; it is killed")
+                slot.kill()
+                self._on_end(slot, -signal.SIGKILL)
 
     # What workers do
 
     def _note_ready(self) -> None:
-        ready = [place.ready for place in self._places]
+        ready = [slot.ready for slot in self._slots]
         self._was_ready = self._was_ready or any(ready)
         if all(ready) and not self._all_ready and not self._urgency:
             self._all_ready = True
             say("all are ready; Ctrl-C stops them")
             notify("READY=1")
 
-    def _on_end(self, place: WorkerPlace, code: int) -> None:
-        lived = time.monotonic() - place.began
-        self._print("ended", worker=place.number, pid=place.pid, code=code)
-        said = f"worker {place.number} (process {place.pid}) {_end(code)} after {spoken(lived)}"
+    def _on_end(self, slot: FleetSlot, code: int) -> None:
+        lived = time.monotonic() - slot.began
+        self._print("ended", worker=slot.number, pid=slot.pid, code=code)
+        said = f"worker {slot.number} (process {slot.pid}) {_end(code)} after {spoken(lived)}"
         if self._urgency:
             self._code = self._code or (FAILED if code else FINE)
             say(said)
@@ -146,15 +146,15 @@ class Fleet:
             # The store has moved, as it said: the others hear of it, too, and end when their runs have.
             self._code = CONFLICT
             say(said)
-        elif code == FINE and place.ready:
-            place.starts_at = time.monotonic()
+        elif code == FINE and slot.ready:
+            slot.starts_at = time.monotonic()
             say(f"{said}; another takes its place")
         elif code > 0 and not self._was_ready:
             say(f"{said}, and none was ever ready: the fleet stops")
             self._code = code
             self._press(NOW)
         else:
-            say(f"{said}; another takes its place in {spoken(place.start_after_crash(lived))}")
+            say(f"{said}; another takes its place in {spoken(slot.start_after_crash(lived))}")
 
     def _print(self, event: str, **facts: Any) -> None:
         if self._as_json:
@@ -162,8 +162,8 @@ class Fleet:
             sys.stdout.flush()
 
 
-class WorkerPlace:
-    """A place in the fleet, and the process that has it now."""
+class FleetSlot:
+    """A slot in the fleet, and the process that has it now."""
 
     def __init__(self, number: int, command: Sequence[str], inherited: Sequence[int]) -> None:
         self.number, self._command, self._inherited = number, command, inherited
@@ -182,7 +182,7 @@ class WorkerPlace:
 
     @property
     def pid(self) -> int:
-        """The process that has this place, or had it last."""
+        """The process that has this slot, or had it last."""
         return 0 if self._process is None else self._process.pid
 
     def start(self) -> None:

@@ -25,7 +25,7 @@ from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import print_ndjson
 from laneway.cli.shell.target import MEMORY
 from laneway.cli.workers.lifeline import Lifeline
-from laneway.cli.workers.signals import StopSignals, heeding
+from laneway.cli.workers.signals import StopSignals, on_signals
 from laneway.cli.workers.systemd import notify
 from laneway.core.common.addresses import without_password
 from laneway.engine.attempts.executor import THREADS
@@ -41,7 +41,7 @@ MARGIN = 1.0  # of these, for writing the last results
 SHOWN_TASKS = 8
 
 
-class Shift:
+class WorkerProcess:
     """One scheduler at work in this process, under the control of signals."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Shift:
             concurrency=self._concurrency, attempts=self._attempts, ready=self._on_ready, stuck=self._on_stuck
         )
         self._working = self._loop.create_task(work)
-        with heeding(self._heed, self._lifeline):
+        with on_signals(self._heed, self._lifeline):
             try:
                 await asyncio.wait([self._working])
                 if self._stopping is not None:

@@ -54,7 +54,7 @@ class StopSignals:
 
 
 @contextlib.contextmanager
-def receiving(*numbers: signal.Signals) -> Iterator[tuple[int, int]]:
+def signal_pipe(*numbers: signal.Signals) -> Iterator[tuple[int, int]]:
     """Have these signals written into a pipe, a byte each; yield its two ends. For the main thread only."""
     global _receiving  # noqa: PLW0603  # there is one main thread
     reader, writer = os.pipe()
@@ -74,9 +74,9 @@ def receiving(*numbers: signal.Signals) -> Iterator[tuple[int, int]]:
 
 
 @contextlib.contextmanager
-def heeding(heed: Callable[[StopSignals], None], lifeline: Lifeline | None = None) -> Iterator[None]:
+def on_signals(heed: Callable[[StopSignals], None], lifeline: Lifeline | None = None) -> Iterator[None]:
     """Have `heed` called on a thread, to receive what comes during the block. For the main thread only."""
-    with receiving(*SIGNALS) as (reader, writer):
+    with signal_pipe(*SIGNALS) as (reader, writer):
         watcher = threading.Thread(
             target=heed, args=(StopSignals(reader, lifeline),), name="laneway-signals", daemon=True
         )

@@ -61,14 +61,14 @@ def worker(
     """
     from laneway.cli.workers.exclusive import held
     from laneway.cli.workers.lifeline import Lifeline
-    from laneway.cli.workers.process import Shift, introduce, log_to_stderr
+    from laneway.cli.workers.process import WorkerProcess, introduce, log_to_stderr
 
     line = None if lifeline is None else Lifeline(lifeline)
     scheduler = load(app)
     log_to_stderr(verbose=verbose)
     with held(scheduler.url) if exclusive else contextlib.nullcontext(()) as inherited:
         if processes is None:
-            return Shift(scheduler, app, concurrency, as_json=as_json, attempts=max_tasks, lifeline=line).work()
+            return WorkerProcess(scheduler, app, concurrency, as_json=as_json, attempts=max_tasks, lifeline=line).work()
         if scheduler.url.startswith(MEMORY):
             raise Problem("memory:// lives inside one process; --processes needs a store that others can see")
         from laneway.cli.workers.fleet import Fleet

@@ -17,7 +17,16 @@ from laneway.engine.handlers.task import Registry, Task
 from laneway.errors import BadSetting, UnknownLane
 from laneway.ports.gates import Held, TaskState
 from laneway.ports.lanes import LaneState
-from laneway.ports.sessions import SessionState
+from laneway.ports.sessions import Extent, SessionState
+from laneway.ports.settings import (
+    BreakerClosed,
+    Hold,
+    LaneSetting,
+    LaneUnset,
+    SessionSetting,
+    TaskDisabled,
+    UserCap,
+)
 from laneway.ports.store import Store
 from laneway.ports.users import UserState
 
@@ -34,7 +43,7 @@ class AdminApi:
     async def _hold(self, what: Held, name: str, *, held: bool) -> None:
         checked_name(name, what.value)
         store = await self._opened()
-        await self._client.repeated(lambda: store.hold(what, name, held=held))
+        await self._client.repeated(lambda: store.set(Hold(what, name, held)))
 
 
 class Lanes(AdminApi):
@@ -61,13 +70,13 @@ class Lanes(AdminApi):
         if not isinstance(lane, Lane):
             raise BadSetting(f"{lane!r} is no lane; give a Lane(name, limit, ...)")
         store = await self._opened()
-        await self._client.repeated(lambda: store.set_lane(lane))
+        await self._client.repeated(lambda: store.set(LaneSetting(lane)))
 
     async def unset(self, name: str) -> None:
         """Let what code, environment and file declare of the lane hold again. Raises UnknownLane."""
         checked_name(name, "lane")
         store = await self._opened()
-        await self._client.repeated(lambda: store.unset_lane(name))
+        await self._client.repeated(lambda: store.set(LaneUnset(name)))
 
     async def pause(self, name: str) -> None:
         """Start nothing of the lane; what comes is accepted and held, what runs goes on. Raises UnknownLane."""
@@ -104,7 +113,7 @@ class Users(AdminApi):
         if cap is not None:
             checked_count(cap, "cap")
         store = await self._opened()
-        await self._client.repeated(lambda: store.set_cap(user, lane, cap))
+        await self._client.repeated(lambda: store.set(UserCap(user, lane, cap)))
 
     async def pause(self, user: str) -> None:
         """Start nothing of the user, in any lane."""
@@ -126,8 +135,8 @@ class Sessions(AdminApi):
         """Return a session; one that is idle has nothing but the default rule."""
         checked_name(name, "session")
         store = await self._opened()
-        found = await self._client.repeated(lambda: store.session(name))
-        return found or SessionState(name=name, rule=DEFAULT_RULE)
+        found = await self._client.repeated(lambda: store.sessions(named=name))
+        return found[0] if found else SessionState(name=name, rule=DEFAULT_RULE)
 
     async def list(self, *, prefix: str = "", limit: int = 100, after: str = "") -> List[SessionState]:
         """Return sessions that are not idle, or of which something is set, by name, behind `after`."""
@@ -151,7 +160,7 @@ class Sessions(AdminApi):
         if policy is not None and rule == NO_RULE and verdict is None:
             raise BadSetting("this policy gives nothing; leave it out to take back all that was set")
         store = await self._opened()
-        await self._client.repeated(lambda: store.set_session(name, rule, throttled=verdict))
+        await self._client.repeated(lambda: store.set(SessionSetting(name, rule, verdict)))
 
     async def pause(self, name: str) -> None:
         """Start nothing of the session, retries included; messages are accepted and held."""
@@ -164,7 +173,7 @@ class Sessions(AdminApi):
     async def stop(self, name: str) -> Stopped:
         """Cancel the session's oldest active run; the others and the queue stay. Tells what it stopped."""
         store, call = await self._cleared(name)
-        return await self._client.repeated(lambda: store.stop(call, name))
+        return await self._client.repeated(lambda: store.stop(call, name, Extent.OLDEST))
 
     async def stop_all(self, name: str) -> Stopped:
         """Cancel all that is active and drop all that waits, future runs included. Tells what it stopped.
@@ -172,12 +181,12 @@ class Sessions(AdminApi):
         Nothing accepted before it ever starts; a slot is free when the old run has really stopped.
         """
         store, call = await self._cleared(name)
-        return await self._client.repeated(lambda: store.stop_all(call, name))
+        return await self._client.repeated(lambda: store.stop(call, name, Extent.ALL))
 
     async def reset(self, name: str) -> Stopped:
         """Do as `stop_all`, and do not wait: slots are free at once, and late completions are refused."""
         store, call = await self._cleared(name)
-        return await self._client.repeated(lambda: store.stop_all(call, name, abandon=True))
+        return await self._client.repeated(lambda: store.stop(call, name, Extent.ABANDON))
 
     async def _cleared(self, name: str) -> tuple[Store, str]:
         checked_name(name, "session")
@@ -239,12 +248,12 @@ class Tasks(AdminApi):
         if user:
             checked_name(user, "user")
         store = await self._opened()
-        await self._client.repeated(lambda: store.close_breaker(name, user))
+        await self._client.repeated(lambda: store.set(BreakerClosed(name, user)))
 
     async def _disable(self, name: str, *, disabled: bool) -> None:
         checked_name(name, "task")
         store = await self._opened()
-        await self._client.repeated(lambda: store.disable(name, disabled=disabled))
+        await self._client.repeated(lambda: store.set(TaskDisabled(name, disabled)))
 
 
 def _checked_text(text: object, what: str) -> None:

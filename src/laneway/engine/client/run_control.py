@@ -15,7 +15,7 @@ from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.common.processes import is_gone
 from laneway.errors import WrongState
-from laneway.ports.control import Swept
+from laneway.ports.control import Answer, Cancel, Pause, Resume, RunChange, Swept
 from laneway.ports.store import Store
 
 
@@ -30,20 +30,20 @@ class RunControl:
         run = await self._found(run_id)
         if run.state is RunState.RUNNING:
             await self.see_off_the_gone()
-        return await self._asked(run.id, lambda call, full: self._store.cancel(call, full, abandon=abandon))
+        return await self._change(run.id, Cancel(abandon))
 
     async def pause(self, run_id: str) -> Run:
         """Pause a run; return it as it stands then."""
-        return await self._asked((await self._found(run_id)).id, self._store.pause)
+        return await self._change((await self._found(run_id)).id, Pause())
 
     async def resume(self, run_id: str) -> Run:
         """Resume a run; return it as it stands then."""
-        return await self._asked((await self._found(run_id)).id, self._store.resume)
+        return await self._change((await self._found(run_id)).id, Resume())
 
     async def answer(self, run_id: str, answer: str, name: str | None) -> Run:
         """Answer a run's question with JSON text; return the run as it stands then."""
         run = await self._found(run_id)
-        return await self._asked(run.id, lambda call, full: self._store.answer(call, full, answer, name=name))
+        return await self._change(run.id, Answer(answer, name))
 
     async def cancel_where(self, wanted: RunFilter) -> int:
         """Cancel all runs that fit and had been accepted when this began; return how many it cancelled."""
@@ -95,9 +95,9 @@ class RunControl:
         # The id may be the beginning of one; the verbs take the whole.
         return await self._client.repeated(lambda: self._store.get(run_id))
 
-    async def _asked(self, run_id: str, ask: Callable[[str, str], Awaitable[Run]]) -> Run:
+    async def _change(self, run_id: str, change: RunChange) -> Run:
         call = new_run_id()
-        return await self._client.repeated(lambda: ask(call, run_id))
+        return await self._client.repeated(lambda: self._store.change_run(call, run_id, change))
 
 
 class Workers:

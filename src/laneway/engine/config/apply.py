@@ -29,7 +29,7 @@ from laneway.engine.jobs.environment import JobEnvironment
 from laneway.engine.jobs.specs import spec_of
 from laneway.engine.jobs.sync import TRIES, Synced, all_jobs, refuse_reserved, store_time, sync
 from laneway.errors import BadSetting
-from laneway.ports.jobs import JobFilter
+from laneway.ports.jobs import EditJob, JobFilter
 from laneway.ports.store import Store
 
 log = logging.getLogger("laneway.file")
@@ -147,7 +147,7 @@ class FileSync:
             for job in moved:
                 spec = msgspec.structs.replace(job.spec, origin=origin)
                 changed = msgspec.structs.replace(job, spec=spec, call=new_run_id())
-                await self._client.repeated(partial(store.change_job, changed))
+                await self._client.repeated(partial(store.change_job, EditJob(changed)))
 
     async def _filed(self, store: Store) -> list[JobRecord]:
         return await all_jobs(store, self._client, JobFilter(source=Source.FILE))

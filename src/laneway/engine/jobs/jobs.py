@@ -25,6 +25,7 @@ from laneway.engine.jobs.queries import JobQueries
 from laneway.engine.jobs.specs import patch_of, spec_of
 from laneway.engine.jobs.sync import TRIES, refuse_reserved, store_time
 from laneway.errors import BadSetting, JobChanged
+from laneway.ports.jobs import AddJob, EditJob, RemoveJob
 
 NOT_DUE, OVERLAP = "not_due", "overlap"  # reasons on the receipt of a run by hand
 
@@ -91,7 +92,7 @@ class Jobs(JobQueries):
         store = await self._opened()
         now = await store_time(store, self._client)
         job = created(new_run_id(), anchored(spec, now), now, self._environment.zone(spec))
-        await self._client.repeated(lambda: store.add_job(job))
+        await self._client.repeated(lambda: store.change_job(AddJob(job)))
         return Job.of(job)
 
     async def update(
@@ -141,7 +142,7 @@ class Jobs(JobQueries):
         [job] = await self._lookup.seen(store, [await self._lookup.find(store, name, owner)])
         if job.source is Source.CODE and not job.orphaned:
             raise BadSetting(f"job {job.name!r} is declared in code; take it out there, or disable it")
-        await self._client.repeated(lambda: store.remove_job(job.id))
+        await self._client.repeated(lambda: store.change_job(RemoveJob(job.id)))
 
     async def run(self, name: Job | str, *, force: bool = True, owner: str | None = None) -> Receipt:
         """Fire a job now, whatever its schedule says, also if it is disabled; its plan stays as it is.
@@ -183,7 +184,7 @@ class Jobs(JobQueries):
         for _ in range(TRIES):
             after = make(job, await store_time(store, self._client))
             after = msgspec.structs.replace(after, call=new_run_id())
-            kept = await self._client.repeated(partial(store.change_job, after))
+            kept = await self._client.repeated(partial(store.change_job, EditJob(after)))
             if kept is not None:
                 [seen] = await self._lookup.seen(store, [kept])
                 return seen

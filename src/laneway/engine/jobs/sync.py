@@ -21,7 +21,7 @@ from laneway.engine.client.client import Client
 from laneway.engine.common.ids import new_run_id
 from laneway.engine.jobs.environment import JobEnvironment
 from laneway.errors import BadSetting, JobChanged, JobExists, UsageError
-from laneway.ports.jobs import JobFilter
+from laneway.ports.jobs import AddJob, EditJob, JobFilter, RemoveJob
 from laneway.ports.store import Store
 
 TRIES = 200  # to change a job that others change too: each of its fires and ends is such a change
@@ -128,7 +128,7 @@ class _Syncing:
 
     async def drop(self, job: JobRecord) -> None:
         """Remove a job that is declared no more."""
-        if await self.client.repeated(lambda: self.store.remove_job(job.id)):
+        if await self.client.repeated(lambda: self.store.change_job(RemoveJob(job.id))):
             self.done.removed.append(job.spec.name)
 
     async def _known(self, spec: JobSpec) -> JobRecord | None:
@@ -141,7 +141,7 @@ class _Syncing:
             self.done.passed.append(spec.name)
             return True
         job = created(new_run_id(), spec, now, zone)
-        await self.client.repeated(lambda: self.store.add_job(job))
+        await self.client.repeated(lambda: self.store.change_job(AddJob(job)))
         self.done.added.append(spec.name)
         return True
 
@@ -158,7 +158,7 @@ class _Syncing:
     async def _change(self, job: JobRecord, spec: JobSpec, now: int, zone: str) -> bool:
         changed = patched(job, anchored(spec, now, job.spec), now, zone)
         changed = msgspec.structs.replace(changed, call=new_run_id())
-        kept = await self.client.repeated(lambda: self.store.change_job(changed))
+        kept = await self.client.repeated(lambda: self.store.change_job(EditJob(changed)))
         if kept is not None:
             self.done.changed.append(spec.name)
         return kept is not None

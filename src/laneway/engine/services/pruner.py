@@ -20,7 +20,7 @@ from laneway.core.common.instants import SECOND
 from laneway.core.records.states import RunState
 from laneway.errors import StoreError
 from laneway.ports.clock import Clock
-from laneway.ports.upkeep import UpkeepStore
+from laneway.ports.upkeep import OldDeltas, OldRuns, UpkeepStore
 
 log = logging.getLogger("laneway.pruner")
 
@@ -60,7 +60,7 @@ class Pruner:
         total = 0
         try:
             while self._keep:
-                pruned = await self._store.prune(self._kept(), limit=BATCH)
+                pruned = await self._store.prune(OldRuns(self._kept()), limit=BATCH)
                 total += pruned
                 if pruned < BATCH:
                     break
@@ -76,7 +76,7 @@ class Pruner:
         total = 0
         try:
             while self._keep_deltas is not None:
-                trimmed = await self._store.trim(self._keep_deltas + self._gained(), limit=TRIMMED)
+                trimmed = await self._store.prune(OldDeltas(self._keep_deltas + self._gained()), limit=TRIMMED)
                 total += trimmed
                 if trimmed < TRIMMED:
                     break

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from operator import attrgetter
+from typing import assert_never
 from weakref import WeakSet
 
 import msgspec
@@ -22,18 +23,18 @@ from laneway.core.lifecycle import control
 from laneway.core.lifecycle.arrivals import Stopped, stop, stop_all
 from laneway.core.lifecycle.step import ReclaimReply, RenewReply, Step, StepReply, named_in
 from laneway.core.queue.audit import Finding
-from laneway.core.queue.circuits import key_of
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.records.liveness import Incarnation
-from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.policy import Lane
 from laneway.core.records.run import Claimed, NewRun, Receipt, Run, RunFilter, handed
 from laneway.core.records.states import TERMINAL, Move, RunState
 from laneway.core.transfer.move_state import MovePhase, is_still, refuse_change, refuse_new
-from laneway.errors import NotWaiting, WrongState
+from laneway.errors import NotWaiting, UsageError, WrongState
 from laneway.ports.clock import Clock
-from laneway.ports.control import Swept
-from laneway.ports.gates import Held
-from laneway.ports.upkeep import Examination
+from laneway.ports.control import Answer, Cancel, Pause, Resume, RunChange, Swept
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import Setting
+from laneway.ports.upkeep import Examination, Old, OldDeltas, OldRuns
 from laneway.stores.memory import upkeep
 from laneway.stores.memory.rules.acceptance import RecordIntake
 from laneway.stores.memory.rules.control import RecordControl
@@ -88,13 +89,50 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
 
     # Control
 
-    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
-        """Cancel the run; see `ControlStore`."""
+    async def change_run(self, call: str, run_id: str, change: RunChange) -> Run:
+        """Cancel, pause, resume or answer the run; see `ControlStore`."""
         with self._steered(call):
             run = self._state.known(run_id)
-            if run.call != call:
+            refused = None if run.call == call else self._make(run, change)
+            if refused is None:
+                return run_of(run)
+        raise refused
+
+    def _make(self, run: RunRecord, change: RunChange) -> UsageError | None:
+        """Make the change; return the error that is raised after what was done on the way there is kept."""
+        match change:
+            case Cancel(abandon):
                 self._control.cancel(run, abandon=abandon)
-            return run_of(run)
+            case Pause():
+                paused = control.pause(run.state, run.request)
+                if paused is not None:
+                    self._control.apply(run, paused)
+            case Resume():
+                return self._resume(run)
+            case Answer(text, name):
+                return self._answer(run, text, name)
+            case _:
+                assert_never(change)
+        return None
+
+    def _resume(self, run: RunRecord) -> WrongState | None:
+        change = control.resume(run.state, run.request)
+        if change.state is _PENDING:
+            # Those of its session that are due by now are before it.
+            self._make_due(self._clock.now())
+        # The run that called it may just have ended, and it with it.
+        if run.state in TERMINAL:
+            return WrongState(run.state.value, Move.RESUME.value)
+        self._control.apply(run, change)
+        return None
+
+    def _answer(self, run: RunRecord, text: str, name: str | None) -> NotWaiting | None:
+        question = control.question_for(run.id, run.state, run.wait, name)
+        if run.wait is not None and (run.wait.until or 0) <= self._clock.now():
+            self._control.expire(run)
+            return NotWaiting(run.id, run.state.value)
+        self._control.answer(run, text, question)
+        return None
 
     async def cancel_where(
         self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
@@ -109,98 +147,27 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
                 done = list(islice((run for run in fitting if self._control.cancel(run)), max(0, limit)))
             return Swept(len(done), done[-1].number if done and len(done) == limit else None)
 
-    async def pause(self, call: str, run_id: str) -> Run:
-        """Pause the run; see `ControlStore`."""
+    async def stop(self, call: str, name: str, extent: Extent) -> Stopped:
+        """Stop what goes on in the session; see `SessionStore`."""
         with self._steered(call):
-            run = self._state.known(run_id)
-            change = None if run.call == call else control.pause(run.state, run.request)
-            if change is not None:
-                self._control.apply(run, change)
-            return run_of(run)
+            before = self._same_stop(call)
+            if before is not None:
+                return before
+            if extent is Extent.OLDEST:
+                return _stopped(stop(self._control, name))
+            return _stopped(*stop_all(self._control, name, abandon=extent is Extent.ABANDON))
 
-    async def resume(self, call: str, run_id: str) -> Run:
-        """Resume the run; see `ControlStore`."""
-        with self._steered(call):
-            run = self._state.known(run_id)
-            if run.call == call:
-                return run_of(run)
-            change = control.resume(run.state, run.request)
-            if change.state is _PENDING:
-                # Those of its session that are due by now are before it.
-                self._make_due(self._clock.now())
-            # Whoever called it may just have ended, and it with it.
-            if run.state not in TERMINAL:
-                self._control.apply(run, change)
-                return run_of(run)
-        raise WrongState(run.state.value, Move.RESUME.value)
-
-    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
-        """Answer a question; see `MemoStore`."""
-        late = False
-        with self._steered(call):
-            run = self._state.known(run_id)
-            if run.call != call:
-                question = control.question_for(run_id, run.state, run.wait, name)
-                late = run.wait is not None and (run.wait.until or 0) <= self._clock.now()
-                if late:
-                    self._control.expire(run)
-                else:
-                    self._control.answer(run, answer, question)
-        if late:
-            raise NotWaiting(run_id, run.state.value)
-        return run_of(run)
-
-    async def stop(self, call: str, name: str) -> Stopped:
-        """Cancel the session's oldest active run; see `SessionStore`."""
-        with self._steered(call):
-            return self._same_stop(call) or _stopped(stop(self._control, name))
-
-    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
-        """Cancel and drop all of the session; see `SessionStore`."""
-        with self._steered(call):
-            return self._same_stop(call) or _stopped(*stop_all(self._control, name, abandon=abandon))
-
-    # Lanes, users, sessions, gates
+    # Settings
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared of lanes; see `LaneStore`."""
         with self._changed():
             self._settings.declare_lanes(lanes)
 
-    async def set_lane(self, lane: Lane) -> None:
-        """Set a lane; see `LaneStore`."""
+    async def set(self, setting: Setting) -> None:
+        """Set what an operator sets; see `SettingStore`."""
         with self._changed():
-            self._settings.set_lane(lane)
-
-    async def unset_lane(self, name: str) -> None:
-        """Let what is declared of a lane hold again; see `LaneStore`."""
-        with self._changed():
-            self._settings.unset_lane(name)
-
-    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
-        """Set a user's cap; see `UserStore`."""
-        with self._changed():
-            self._settings.set_cap(user, lane, cap)
-
-    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
-        """Set what is given of a session's rule; see `SessionStore`."""
-        with self._changed():
-            self._settings.set_session(name, rule, throttled)
-
-    async def hold(self, what: Held, name: str, *, held: bool) -> None:
-        """Pause or resume a lane, user, session or task; see `GateStore`."""
-        with self._changed():
-            self._settings.hold(what, name, held=held)
-
-    async def disable(self, task: str, *, disabled: bool) -> None:
-        """Refuse a task's new runs, or not; see `GateStore`."""
-        with self._changed():
-            self._settings.disable(task, disabled=disabled)
-
-    async def close_breaker(self, task: str, user: str | None = None) -> None:
-        """Close a circuit; see `GateStore`."""
-        with self._changed():
-            self._settings.close_breaker(key_of(task, user))
+            self._settings.set(setting)
 
     # Workers
 
@@ -266,22 +233,19 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
 
     # Upkeep
 
-    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
-        """Delete old runs; see `UpkeepStore`."""
+    async def prune(self, old: Old, *, limit: int = 500) -> int:
+        """Delete what is old; see `UpkeepStore`."""
         with self._lock:
             if is_still(self._state.moving):
                 return 0
             now = self._clock.now()
-            old = upkeep.outdated(self._state.records, keep, now, limit)
-            upkeep.forget(self._state, old, now)
-            return len(old)
-
-    async def trim(self, older_than: int, *, limit: int = 100) -> int:
-        """Trim old logs; see `UpkeepStore`."""
-        with self._lock:
-            if is_still(self._state.moving):
-                return 0
-            return upkeep.trim(self._state, older_than, self._clock.now(), limit)
+            match old:
+                case OldRuns(keep):
+                    runs = upkeep.outdated(self._state.records, keep, now, limit)
+                    upkeep.forget(self._state, runs, now)
+                    return len(runs)
+                case OldDeltas(age):
+                    return upkeep.trim(self._state, age, now, limit)
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Compare the counts with what they count; see `UpkeepStore`."""
@@ -301,7 +265,7 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
             layout=1,
             newest_layout=1,
             findings=findings,
-            runs=await self.count(),
+            runs=(await self.depths()).runs,
             workers=await self.workers(),
             set_back=0,
         )

@@ -43,4 +43,4 @@ class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` soon after every write; see `EventStore`."""
-        return self._link.hearing.listen(f"{self._address.prefix}:said", changed)
+        return self._link.subscriptions.subscribe(f"{self._address.prefix}:said", changed)

@@ -43,10 +43,6 @@ class SQLiteDatabase:
     def expect(self, *questions: Query) -> None:
         """Do nothing: an answer is no journey here."""
 
-    def page_later(self, name: str, values: Row, count: int) -> Callable[[], tuple[list[Any], bool]]:
-        """Do nothing until it is asked for: an answer is no journey here."""
-        return lambda: self.page(name, values, count)
-
     def each(self, name: str, rows: Sequence[Row]) -> None:
         """Do the statement for each row."""
         if rows:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
-from laneway.ports.jobs import DueJobs, JobFilter
+from laneway.ports.jobs import DueJobs, JobChange, JobFilter
 from laneway.stores.tables.reads import jobs as job_reads
-from laneway.stores.tables.rows.jobs import remove
 from laneway.stores.tables.runtime.access import R, StoreAccess
 from laneway.stores.tables.verbs import fires, jobs
 
@@ -16,21 +15,13 @@ from laneway.stores.tables.verbs import fires, jobs
 class Jobkeeping(StoreAccess[R]):
     """Keeps and fires jobs; see `JobStore`."""
 
-    async def add_job(self, job: JobRecord) -> JobRecord:
-        """Keep a new job; see `JobStore`."""
-        return await self._write(lambda db, after_commit: jobs.add(db, after_commit, job, db.now()))
+    async def change_job(self, change: JobChange) -> JobRecord | None:
+        """Add, edit or remove a job; see `JobStore`."""
+        return await self._write(lambda db, after_commit: jobs.change(db, after_commit, change, db.now()))
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
         """Return jobs by name; see `JobStore`."""
         return await self._read(lambda db: job_reads.listed(db, wanted, limit, after))
-
-    async def change_job(self, job: JobRecord) -> JobRecord | None:
-        """Write a changed job; see `JobStore`."""
-        return await self._write(lambda db, after_commit: jobs.change(db, after_commit, job, db.now()))
-
-    async def remove_job(self, job_id: str) -> bool:
-        """Forget a job; see `JobStore`."""
-        return await self._write(lambda db, _: remove(db, job_id))
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
         """Return what is due; see `JobStore`."""

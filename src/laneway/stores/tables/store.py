@@ -8,7 +8,7 @@ what a step knew is used by the next only while nobody has written in between (`
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from laneway.core.lifecycle.arrivals import Stopped
 from laneway.core.lifecycle.step import ReclaimReply, RenewReply, Step, StepReply
@@ -16,20 +16,22 @@ from laneway.core.queue.audit import Finding
 from laneway.core.records.events import Event
 from laneway.core.records.liveness import Incarnation, WorkerInfo
 from laneway.core.records.memos import Recall
-from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.policy import Lane
 from laneway.core.records.run import Message, NewRun, Reason, Receipt, Run, RunFilter
-from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, UsageError
-from laneway.ports.control import Swept
-from laneway.ports.gates import Depths, Held, TaskState
+from laneway.ports.control import RunChange, Swept
+from laneway.ports.gates import Depths, TaskState
 from laneway.ports.lanes import LaneState
-from laneway.ports.sessions import SessionState
+from laneway.ports.sessions import Extent, SessionState
+from laneway.ports.settings import Setting
+from laneway.ports.upkeep import Old, OldDeltas, OldRuns
 from laneway.ports.users import UserState
 from laneway.stores.tables.move_store import Movekeeping
 from laneway.stores.tables.reads import overview, runs, why
 from laneway.stores.tables.rows import memos, messages
 from laneway.stores.tables.runtime.access import R
 from laneway.stores.tables.runtime.commit_options import CommitOptions, Durability
+from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.upkeep import check, prune, trim
 from laneway.stores.tables.verbs import control, settings, steps, submissions, workers
 
@@ -59,17 +61,14 @@ class TableStore(Movekeeping[R], ABC):
         """Return runs, newest first; see `RunStore`."""
         return await self._read(lambda db: runs.runs(db, wanted, limit, before))
 
-    async def count(self) -> dict[str, int]:
-        """Count the runs by state; see `RunStore`."""
-        return await self._read(runs.count)
-
     # Control
 
-    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
-        """Cancel the run; see `ControlStore`."""
-        return await self._write(
-            lambda db, after_commit: control.cancel(db, after_commit, call, run_id, db.now(), abandon=abandon)
+    async def change_run(self, call: str, run_id: str, change: RunChange) -> Run:
+        """Cancel, pause, resume or answer the run; see `ControlStore`."""
+        found = await self._write(
+            lambda db, after_commit: control.change(db, after_commit, call, run_id, change, db.now())
         )
+        return _or_raise(found)
 
     async def cancel_where(
         self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
@@ -79,35 +78,13 @@ class TableStore(Movekeeping[R], ABC):
             lambda db, after_commit: control.cancel_where(db, after_commit, call, wanted, after, until, limit, db.now())
         )
 
-    async def pause(self, call: str, run_id: str) -> Run:
-        """Pause the run; see `ControlStore`."""
-        return await self._write(lambda db, after_commit: control.pause(db, after_commit, call, run_id, db.now()))
-
-    async def resume(self, call: str, run_id: str) -> Run:
-        """Resume the run; see `ControlStore`."""
-        found = await self._write(lambda db, after_commit: control.resume(db, after_commit, call, run_id, db.now()))
-        return _or_raise(found)
-
-    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
-        """Answer a question; see `MemoStore`."""
-        found = await self._write(
-            lambda db, after_commit: control.answer(db, after_commit, call, run_id, answer, name, db.now())
-        )
-        return _or_raise(found)
-
     async def recall(self, run_id: str) -> Recall:
-        """Return what the run has kept; see `MemoStore`."""
+        """Return what the run has kept; see `RunStore`."""
         return await self._read(lambda db: memos.recall(db, run_id))
 
-    async def stop(self, call: str, name: str) -> Stopped:
-        """Cancel the session's oldest active run; see `SessionStore`."""
-        return await self._write(lambda db, after_commit: control.stop(db, after_commit, call, name, db.now()))
-
-    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
-        """Cancel and drop all of the session; see `SessionStore`."""
-        return await self._write(
-            lambda db, after_commit: control.stop_all(db, after_commit, call, name, db.now(), abandon=abandon)
-        )
+    async def stop(self, call: str, name: str, extent: Extent) -> Stopped:
+        """Stop what goes on in the session; see `SessionStore`."""
+        return await self._write(lambda db, after_commit: control.stop(db, after_commit, call, name, extent, db.now()))
 
     # Lanes, users, gates
 
@@ -115,41 +92,19 @@ class TableStore(Movekeeping[R], ABC):
         """Take note of what is declared of lanes; see `LaneStore`."""
         await self._write(lambda db, after_commit: settings.declare_lanes(db, after_commit, lanes, db.now()))
 
-    async def set_lane(self, lane: Lane) -> None:
-        """Set a lane; see `LaneStore`."""
-        await self._write(lambda db, after_commit: settings.set_lane(db, after_commit, lane, db.now()))
-
-    async def unset_lane(self, name: str) -> None:
-        """Let what is declared of a lane hold again; see `LaneStore`."""
-        await self._write(lambda db, after_commit: settings.unset_lane(db, after_commit, name, db.now()))
+    async def set(self, setting: Setting) -> None:
+        """Set what an operator sets; see `SettingStore`."""
+        await self._write(lambda db, after_commit: settings.put(db, after_commit, setting, db.now()))
 
     async def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
         return await self._read(overview.lanes)
-
-    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
-        """Set a user's cap; see `UserStore`."""
-        await self._write(lambda db, after_commit: settings.set_cap(db, after_commit, user, lane, cap, db.now()))
 
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
     ) -> list[UserState]:
         """Return users in lanes; see `UserStore`."""
         return await self._read(lambda db: overview.users(db, user, limit, after))
-
-    async def hold(self, what: Held, name: str, *, held: bool) -> None:
-        """Pause or resume a lane, user, session or task; see `GateStore`."""
-        await self._write(lambda db, after_commit: settings.hold(db, after_commit, what, name, db.now(), held=held))
-
-    async def disable(self, task: str, *, disabled: bool) -> None:
-        """Refuse a task's new runs, or not; see `GateStore`."""
-        await self._write(
-            lambda db, after_commit: settings.disable(db, after_commit, task, db.now(), disabled=disabled)
-        )
-
-    async def close_breaker(self, task: str, user: str | None = None) -> None:
-        """Close a circuit; see `GateStore`."""
-        await self._write(lambda db, after_commit: settings.close_breaker(db, after_commit, task, user, db.now()))
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
@@ -165,18 +120,12 @@ class TableStore(Movekeeping[R], ABC):
 
     # Sessions, events
 
-    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
-        """Set what is given of a session's rule; see `SessionStore`."""
-        await self._write(
-            lambda db, after_commit: settings.set_session(db, after_commit, name, rule, throttled, db.now())
-        )
-
-    async def session(self, name: str) -> SessionState | None:
-        """Return the session, if it is not idle; see `SessionStore`."""
-        return await self._read(lambda db: runs.session(db, name))
-
-    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+    async def sessions(
+        self, *, named: str | None = None, prefix: str = "", limit: int = 100, after: str = ""
+    ) -> list[SessionState]:
         """Return sessions by name; see `SessionStore`."""
+        if named is not None:
+            return await self._read(lambda db: runs.session(db, named))
         return await self._read(lambda db: runs.sessions(db, prefix, limit, after))
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
@@ -242,18 +191,11 @@ class TableStore(Movekeeping[R], ABC):
 
     # Upkeep
 
-    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
-        """Delete old runs; see `UpkeepStore`."""
+    async def prune(self, old: Old, *, limit: int = 500) -> int:
+        """Delete what is old; see `UpkeepStore`."""
         # Not durable: what a crash of the machine brings back is pruned again.
         return await self._write(
-            lambda db, _: prune.prune(db, keep, limit, db.now()), CommitOptions(Durability.LATER), gated=False
-        )
-
-    async def trim(self, older_than: int, *, limit: int = 100) -> int:
-        """Trim old logs; see `UpkeepStore`."""
-        # Not durable, as pruning.
-        return await self._write(
-            lambda db, _: trim.trim(db, older_than, limit, db.now()), CommitOptions(Durability.LATER), gated=False
+            lambda db, _: _prune(db, old, limit, db.now()), CommitOptions(Durability.LATER), gated=False
         )
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
@@ -261,6 +203,14 @@ class TableStore(Movekeeping[R], ABC):
         if not repair:
             return await self._read(check.look)
         return await self._write(lambda db, after_commit: check.repair(db, after_commit, db.now()))
+
+
+def _prune(db: Database, old: Old, limit: int, now: int) -> int:
+    match old:
+        case OldRuns(keep):
+            return prune.prune(db, keep, limit, now)
+        case OldDeltas(age):
+            return trim.trim(db, age, limit, now)
 
 
 def _or_raise(found: Run | UsageError) -> Run:

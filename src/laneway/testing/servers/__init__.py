@@ -33,12 +33,12 @@ from typing import Any, Literal, Protocol, overload
 from laneway.testing.servers.binaries import NoServer, server_binary
 from laneway.testing.servers.cluster import ValkeyCluster, start_cluster
 from laneway.testing.servers.databases import GivenPostgres, Postgres
+from laneway.testing.servers.endpoint import CommandRefused, Endpoint, Reply
 from laneway.testing.servers.postgres import UNSAFE, PostgresServer, Setting, start_postgres
 from laneway.testing.servers.postgres_programs import postgres_bin
 from laneway.testing.servers.postgres_standby import PostgresStandby, start_standby, wait_for_standbys
 from laneway.testing.servers.sentinel import ValkeySentinels, start_sentinels
 from laneway.testing.servers.single import Folder, ValkeyServer, start
-from laneway.testing.servers.talking import CommandRefused, Endpoint, Reply
 
 __all__ = [
     "CommandRefused",

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from laneway.testing.servers.endpoint import CommandRefused
 from laneway.testing.servers.single import BUS, HOST, ValkeyServer, start, wait_until
-from laneway.testing.servers.talking import CommandRefused
 
 MASTERS = 3
 SLOTS = 16_384

@@ -17,9 +17,18 @@ from urllib.parse import quote
 
 from laneway.testing.servers.binaries import NoServer
 from laneway.testing.servers.databases import Row, execute, fresh_database
-from laneway.testing.servers.leash import children
+from laneway.testing.servers.die_with_parent import children
 from laneway.testing.servers.postgres_programs import Programs, programs_for
-from laneway.testing.servers.single import HOST, LEASH, TAIL, TRIES, PortTaken, free_port, start_on_leash, wait_until
+from laneway.testing.servers.single import (
+    DIE_WITH_PARENT,
+    HOST,
+    TAIL,
+    TRIES,
+    PortTaken,
+    free_port,
+    start_bound,
+    wait_until,
+)
 
 Setting = str | int | float | bool
 S = TypeVar("S", bound="PostgresServer")
@@ -110,7 +119,7 @@ class PostgresServer:
         """Return its processes but the first, and without the one that watches over it."""
         if not self.alive:
             return []  # its number may be another's by now
-        return [pid for pid, command in children(self.pid).items() if LEASH.name not in command]
+        return [pid for pid, command in children(self.pid).items() if DIE_WITH_PARENT.name not in command]
 
     def _killed_children(self) -> bool:
         """Kill its processes but the first; tell whether there are none."""
@@ -127,7 +136,7 @@ class PostgresServer:
         said_before = self._log.stat().st_size if self._log.exists() else 0
         user, group, environment = self.programs.user, self.programs.group, self.programs.environment
         command = (self.programs.folder / "postgres", "-D", self._data, "-p", str(self.port))
-        process = start_on_leash(self._log, *command, user=user, group=group, environment=environment)
+        process = start_bound(self._log, *command, user=user, group=group, environment=environment)
         try:
             wait_until(lambda: process.poll() is not None or self._is_ready(process.pid), "the server is ready")
         except NoServer:

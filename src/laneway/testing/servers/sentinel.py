@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from laneway.testing.servers.endpoint import CommandRefused
 from laneway.testing.servers.single import HOST, ValkeyServer, start, wait_until
-from laneway.testing.servers.talking import CommandRefused
 
 SERVICE = "laneway"
 QUORUM = 2

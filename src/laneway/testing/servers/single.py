@@ -16,10 +16,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from laneway.testing.servers.binaries import NoServer, server_binary
-from laneway.testing.servers.talking import CommandRefused, Endpoint, Reply
+from laneway.testing.servers.endpoint import CommandRefused, Endpoint, Reply
 
 HOST = "127.0.0.1"
-LEASH = Path(__file__).with_name("leash.py")
+DIE_WITH_PARENT = Path(__file__).with_name("die_with_parent.py")
 PATIENCE = 30.0  # seconds until a server that does not come up is given up; it takes a twentieth of one
 BETWEEN_LOOKS = 0.005
 TRIES = 20  # at a free port
@@ -103,7 +103,7 @@ class ValkeyServer:
 
     def _start(self) -> subprocess.Popen[bytes]:
         said_before = self._log.stat().st_size if self._log.exists() else 0
-        process = start_on_leash(self._log, server_binary(), self._file, *self._arguments)
+        process = start_bound(self._log, server_binary(), self._file, *self._arguments)
         try:
             wait_until(lambda: process.poll() is not None or self._answers(process.pid), "the server answers")
         except NoServer:
@@ -128,7 +128,7 @@ class ValkeyServer:
         return NoServer(f"{server_binary()} {what} on {HOST}:{self.port}; it says:\n{said[-TAIL:]}")
 
 
-def start_on_leash(
+def start_bound(
     log: Path,
     *command: str | Path,
     user: int | None = None,
@@ -139,7 +139,7 @@ def start_on_leash(
     who = (os.getuid() if user is None else user, os.getgid() if group is None else group)
     with log.open("ab") as output:
         return subprocess.Popen(
-            list(map(str, (sys.executable, "-I", "-S", LEASH, os.getpid(), *who, *command))),
+            list(map(str, (sys.executable, "-I", "-S", DIE_WITH_PARENT, os.getpid(), *who, *command))),
             cwd=log.parent,
             env=environment,
             stdin=subprocess.DEVNULL,

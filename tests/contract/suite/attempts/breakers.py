@@ -13,7 +13,9 @@ from laneway.core.records.breakers import Breaker, Phase
 from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.retry import Retry
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel, Pause
 from laneway.ports.gates import CircuitState
+from laneway.ports.settings import BreakerClosed
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs
@@ -98,10 +100,10 @@ class TestBreakers(Part):
             case "snooze":
                 await guarded.snooze(run, delay=5)
             case "pause":
-                await store.pause("call", "a")
+                await store.change_run("call", "a", Pause())
                 await guarded.pause(run)
             case "stop":
-                await store.cancel("call", "a")
+                await store.change_run("call", "a", Cancel())
                 await guarded.stop(run)
             case "wait":
                 await guarded.wait(run, "colour")
@@ -114,7 +116,7 @@ class TestBreakers(Part):
         await fail(guarded, store, 1)
         await store.submit([new_run("a")])
         [run] = await guarded.claim(1)
-        await store.cancel("call", "a")
+        await store.change_run("call", "a", Cancel())
 
         await guarded.fail(run)
 
@@ -227,12 +229,12 @@ class TestBreakers(Part):
             case "wait":
                 await guarded.wait(probe, "colour")
             case "abandon":
-                await store.cancel("call", probe.id, abandon=True)
+                await store.change_run("call", probe.id, Cancel(abandon=True))
             case "cancel":
-                await store.cancel("call", probe.id)
+                await store.change_run("call", probe.id, Cancel())
                 await guarded.stop(probe)
             case _:
-                await store.cancel("call", probe.id)
+                await store.change_run("call", probe.id, Cancel())
                 await guarded.fail(probe)
 
         [state] = await circuits(store)
@@ -269,7 +271,7 @@ class TestBreakers(Part):
         await guarded.claim(9)
         await clock.advance(OPEN_FOR)
         [probe] = await guarded.claim(9)
-        await store.cancel("call", probe.id, abandon=True)
+        await store.change_run("call", probe.id, Cancel(abandon=True))
         [second] = await guarded.claim(9)
         before = await circuits(store)
 
@@ -301,6 +303,6 @@ class TestBreakers(Part):
             reply = await guarded.step(room=9)
         assert (await store.depths()).parked == 1200
 
-        await store.close_breaker("work")
+        await store.set(BreakerClosed("work"))
 
         assert len(await guarded.claim(1200)) == 1200

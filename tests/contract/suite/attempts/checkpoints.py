@@ -8,6 +8,7 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.retry import Retry
 from laneway.core.records.run import Request
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel, Pause, Resume
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -48,9 +49,9 @@ class TestCheckpoints(Part):
     async def test_it_comes_back_after_a_pause(self, store: Store) -> None:
         hand, claimed = await one_running(store)
         await hand.save(claimed, 5)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.pause(claimed)
-        await store.resume("r", "a")
+        await store.change_run("r", "a", Resume())
 
         assert [run.state for run in await hand.claim()] == ["5"]
 
@@ -166,7 +167,7 @@ class TestTimeOuts(Part):
     async def test_a_cancel_wins_over_it(self, store: Store) -> None:
         dead, [claimed], heir = await dead_and_heir(store)
         await dead.overdue(claimed)
-        await store.cancel("c", claimed.id)
+        await store.change_run("c", claimed.id, Cancel())
 
         await heir.lapse(*(await heir.reclaim("dead")).lapsed)
 
@@ -182,8 +183,8 @@ class TestRequests(Part):
         await store.submit(new_runs(4, "r"))
         first, second = await one.claim(2)
         third, fourth = await two.claim(2)
-        await store.cancel("1", first.id)
-        await store.pause("2", third.id)
+        await store.change_run("1", first.id, Cancel())
+        await store.change_run("2", third.id, Pause())
 
         for _ in range(2):
             assert [(told.number, told.request) for told in one.renew().requests] == [(first.number, Request.CANCEL)]
@@ -196,7 +197,7 @@ class TestRequests(Part):
 
     async def test_an_heir_is_not_told_of_what_it_does_not_execute(self, store: Store) -> None:
         _, [claimed], heir = await dead_and_heir(store)
-        await store.pause("p", claimed.id)
+        await store.change_run("p", claimed.id, Pause())
         await heir.reclaim("dead")
 
         assert ((await heir.step()).requests, heir.renew().requests) == ([], [])

@@ -15,7 +15,9 @@ from laneway.core.lifecycle.step import Saved
 from laneway.core.records.codec import RESULT_LIMIT
 from laneway.core.records.memos import Memo, MemoKind
 from laneway.core.records.states import RunState
+from laneway.ports.control import Answer
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs
 from laneway.testing.waits import step_memo
@@ -31,7 +33,7 @@ async def recalled(store: Store, run_id: str = "a") -> list[Memo]:
 
 
 class TestMemos(Part):
-    """`Saved.memo` and `MemoStore.recall`."""
+    """`Saved.memo` and `RunStore.recall`."""
 
     async def test_what_was_saved_is_recalled_in_order(self, store: Store) -> None:
         hand, claimed = await one_running(store)
@@ -82,7 +84,7 @@ class TestMemos(Part):
         await hand.keep(claimed, step_memo("ok", 1))
         await hand.wait(claimed, "ok")
 
-        await store.answer("c", "a", "2")
+        await store.change_run("c", "a", Answer("2"))
 
         assert [(memo.kind, memo.value) for memo in await recalled(store)] == [
             (MemoKind.STEP, "1"),
@@ -199,7 +201,7 @@ class TestMemos(Part):
         await hand.keep(claimed, ONE)
         await hand.settle([claimed], outcome)
         await clock.advance(1)
-        await store.prune({RunState.SUCCEEDED: 0, RunState.FAILED: 0})
+        await store.prune(OldRuns({RunState.SUCCEEDED: 0, RunState.FAILED: 0}))
 
         await store.submit([new_run("a")])
 

@@ -17,6 +17,7 @@ from laneway.core.records.policy import Lane
 from laneway.core.records.run import RunLinks
 from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost, StoreUnavailable
+from laneway.ports.control import Answer
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -106,7 +107,7 @@ class TestRepeats(Part):
         await store.step(late)
         await store.step(Step("hand", 0, room=3))
 
-        assert await store.count() == {"running": 2, "pending": 3}
+        assert (await store.depths()).runs == {"running": 2, "pending": 3}
 
     async def test_each_incarnation_has_call_numbers_of_its_own(self, store: Store) -> None:
         one, two = await Hand(store, "one").register(), await Hand(store, "two").register()
@@ -154,7 +155,7 @@ class TestRepeats(Part):
 
         assert lost.value.maybe_done
         assert [receipt.run_id for receipt in receipts] == [new.id for new in batch]
-        assert await store.count() == {"pending": 3}
+        assert (await store.depths()).runs == {"pending": 3}
 
     async def test_a_call_that_was_not_sent_can_be_sent_again(self, store: Store) -> None:
         lossy = LossyStore(store)
@@ -210,10 +211,10 @@ class TestRepeats(Part):
                 reply = await step_until_answered(hand, hand.wait(run, child_of(run), room=1))
             else:
                 await step_until_answered(hand, hand.wait(run, "ok"))
-                await until_answered(partial(lossy.answer, f"answer {run.id}", run.id, "1"))
+                await until_answered(partial(lossy.change_run, f"answer {run.id}", run.id, Answer("1")))
                 reply = await step_until_answered(hand, hand.step(room=1))
 
-        assert await store.count() == {"succeeded": 40}
+        assert (await store.depths()).runs == {"succeeded": 40}
         assert lossy.faults > 20
         for run_id in mine:
             assert Counter(await kinds(store, run_id)) == Counter(

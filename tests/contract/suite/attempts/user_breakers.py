@@ -12,8 +12,12 @@ from laneway.core.records.breakers import Breaker, Phase
 from laneway.core.records.policy import Lane, SessionPolicy
 from laneway.core.records.run import Gate, Reason, ReceiptOutcome
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel, Pause, Resume
 from laneway.ports.gates import Held
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import BreakerClosed, Hold, TaskDisabled
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
 from tests.contract.suite.attempts.breakers import OPEN_FOR, circuits, fail, policy
@@ -48,7 +52,7 @@ class TestUserBreakers(Part):
 
         assert ids(await hand.claim(9)) == ["ann"]
         assert (await store.why("none"))[0].holder == "task work without a user"
-        await store.close_breaker("work", "")
+        await store.set(BreakerClosed("work", ""))
         assert ids(await hand.claim(9)) == ["none"]
 
     async def test_who_is_at_the_cap_waits_for_that_first(self, store: Store, clock: FakeClock) -> None:
@@ -76,7 +80,7 @@ class TestUserBreakers(Part):
         assert await hand.claim(9) == []
         assert [one.holder for one in await store.why("ann")] == ["task work", "task work of user ann"]
 
-        await store.close_breaker("work")
+        await store.set(BreakerClosed("work"))
 
         assert ids(await hand.claim(9)) == ["bob"]
         await clock.advance(OPEN_FOR)
@@ -97,7 +101,7 @@ class TestBreakersAndOperators(Part):
         yield behind
 
     async def test_closing_it_lets_all_start(self, store: Store, behind: Hand) -> None:
-        await store.close_breaker("work")
+        await store.set(BreakerClosed("work"))
 
         assert len(await behind.claim(9)) == 3
         assert await circuits(store) == []
@@ -105,8 +109,8 @@ class TestBreakersAndOperators(Part):
     async def test_closing_what_is_not_open_does_nothing(self, store: Store, behind: Hand) -> None:
         before = await circuits(store)
 
-        await store.close_breaker("work", "ann")
-        await store.close_breaker("nothing")
+        await store.set(BreakerClosed("work", "ann"))
+        await store.set(BreakerClosed("nothing"))
 
         assert await circuits(store) == before
         assert await behind.claim(9) == []
@@ -114,7 +118,7 @@ class TestBreakersAndOperators(Part):
     async def test_closing_wakes_who_rests(self, store: Store, behind: Hand) -> None:
         rester = await resting(store)
 
-        await store.close_breaker("work")
+        await store.set(BreakerClosed("work"))
 
         assert await woken(store, rester) == [rester]
 
@@ -145,7 +149,7 @@ class TestBreakersAndOperators(Part):
 
     async def test_nobody_is_told_of_a_time_for_which_nothing_waits(self, store: Store, behind: Hand) -> None:
         for run_id in ("r-00000", "r-00001", "r-00002"):
-            await store.cancel(f"call {run_id}", run_id)
+            await store.change_run(f"call {run_id}", run_id, Cancel())
 
         assert (await behind.rest(9)).due_in is None
 
@@ -161,17 +165,17 @@ class TestBreakersAndOperators(Part):
         assert (reason.holder, reason.opens_at, reason.runs) == ("task work", None, (probe.id,))
 
     async def test_why_names_a_pause_of_its_task_too(self, store: Store, behind: Hand) -> None:
-        await store.hold(Held.TASK, "work", held=True)
+        await store.set(Hold(Held.TASK, "work", held=True))
         assert await behind.claim(9) == []
 
         assert [one.gate for one in await store.why("r-00000")] == [Gate.PAUSED, Gate.BREAKER_OPEN]
 
     async def test_a_paused_task_tries_nothing(self, store: Store, behind: Hand, clock: FakeClock) -> None:
-        await store.hold(Held.TASK, "work", held=True)
+        await store.set(Hold(Held.TASK, "work", held=True))
         await clock.advance(OPEN_FOR)
         assert await behind.claim(9) == []
 
-        await store.hold(Held.TASK, "work", held=False)
+        await store.set(Hold(Held.TASK, "work", held=False))
 
         assert len(await behind.claim(9)) == 1
 
@@ -180,28 +184,28 @@ class TestBreakersAndOperators(Part):
         self, store: Store, behind: Hand, clock: FakeClock, what: Held
     ) -> None:
         name = "main" if what is Held.LANE else "chat"
-        await store.hold(what, name, held=True)
+        await store.set(Hold(what, name, held=True))
         await clock.advance(OPEN_FOR)
         assert await behind.claim(9) == []
 
-        await store.hold(what, name, held=False)
+        await store.set(Hold(what, name, held=False))
 
         assert len(await behind.claim(9)) == 1
 
     async def test_what_waits_can_be_cancelled_paused_and_resumed(self, store: Store, behind: Hand) -> None:
-        await store.cancel("one", "r-00000")
-        await store.pause("two", "r-00001")
+        await store.change_run("one", "r-00000", Cancel())
+        await store.change_run("two", "r-00001", Pause())
         assert await states(store, "r-00000", "r-00001", "r-00002") == ["cancelled", "paused", "pending"]
         assert await behind.claim(9) == []
-        await store.resume("three", "r-00001")
+        await store.change_run("three", "r-00001", Resume())
         assert await behind.claim(9) == []
 
-        await store.close_breaker("work")
+        await store.set(BreakerClosed("work"))
 
         assert sorted(ids(await behind.claim(9))) == ["r-00001", "r-00002"]
 
     async def test_a_session_that_is_stopped_drops_what_waits(self, store: Store, behind: Hand) -> None:
-        await store.stop_all("call", "chat")
+        await store.stop("call", "chat", Extent.ALL)
 
         assert await states(store, "r-00000", "r-00001", "r-00002") == ["dropped"] * 3
         assert (await store.depths()).parked == 0
@@ -209,7 +213,7 @@ class TestBreakersAndOperators(Part):
     async def test_a_message_that_interrupts_drops_what_waits(self, store: Store, behind: Hand) -> None:
         await store.submit([new_run("new", session="chat", policy=SessionPolicy(mode="interrupt"))])
 
-        await store.close_breaker("work")
+        await store.set(BreakerClosed("work"))
 
         assert ids(await behind.claim(9)) == ["new"]
 
@@ -217,7 +221,7 @@ class TestBreakersAndOperators(Part):
         before = await circuits(store)
         await clock.advance(1)
 
-        assert await store.prune({RunState.FAILED: 0}) == 2
+        assert await store.prune(OldRuns({RunState.FAILED: 0})) == 2
 
         assert await circuits(store) == before
         assert await behind.claim(9) == []
@@ -241,6 +245,6 @@ class TestBreakersAndOperators(Part):
         behind.renew()
         assert await store.why(runs[1].id) == [Reason(Gate.BREAKER_OPEN, "task work")]
 
-        await store.disable("work", disabled=False)
+        await store.set(TaskDisabled("work", disabled=False))
 
         assert len(await behind.claim(9)) == 2

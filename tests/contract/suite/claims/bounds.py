@@ -9,11 +9,13 @@ from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
 from laneway.core.records.run import Receipt, ReceiptOutcome
 from laneway.core.records.states import RunState
+from laneway.ports.control import Pause
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
 from tests.contract.suite.claims.lanes import lane
 from tests.contract.suite.frame import Part, counts, ids, kinds, reason, start_order, states
+from tests.support.sessions import session_of
 
 ACCEPTED, REFUSED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.REFUSED
 
@@ -33,7 +35,7 @@ class TestBounds(Part):
 
         assert [receipt.outcome for receipt in receipts] == [ACCEPTED, ACCEPTED, REFUSED, REFUSED]
         assert receipts[2] == Receipt(REFUSED, "r-00002", "lane_full")
-        assert await store.count() == {"pending": 2}
+        assert (await store.depths()).runs == {"pending": 2}
         assert await counts(store) == {"refused lane_full": 2}
         assert (await lane(store, "main")).pending == 2
 
@@ -48,7 +50,7 @@ class TestBounds(Part):
         [again] = await store.submit([new_run("r-00001")])
 
         assert again == Receipt(ACCEPTED, "r-00001")
-        assert await store.count() == {"running": 1, "pending": 1}
+        assert (await store.depths()).runs == {"running": 1, "pending": 1}
 
     async def test_a_full_lane_that_drops_drops_the_run_accepted_first(self, store: Store) -> None:
         hand = await Hand(store).register()
@@ -77,7 +79,7 @@ class TestBounds(Part):
             RunState.DROPPED,
             RunState.PENDING,
         ]
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.active, state.queued) == (0, 1)
 
@@ -99,7 +101,7 @@ class TestBounds(Part):
         await bound(store, 2, WhenFull.DROP_OLD)
         await store.submit([new_run("new")])
 
-        assert await store.count() == {"dropped": 4, "pending": 2}
+        assert (await store.depths()).runs == {"dropped": 4, "pending": 2}
         assert await states(store, "r-00004", "new") == [RunState.PENDING, RunState.PENDING]
 
     async def test_a_bound_lowered_far_below_what_waits_is_reached_step_by_step(self, store: Store) -> None:
@@ -107,10 +109,10 @@ class TestBounds(Part):
 
         await bound(store, 2, WhenFull.DROP_OLD)
         await store.submit([new_run("a")])
-        assert await store.count() == {"dropped": MOST_MOVES, "pending": 101}
+        assert (await store.depths()).runs == {"dropped": MOST_MOVES, "pending": 101}
         await store.submit([new_run("b")])
 
-        assert await store.count() == {"dropped": MOST_MOVES + 100, "pending": 2}
+        assert (await store.depths()).runs == {"dropped": MOST_MOVES + 100, "pending": 2}
         assert await states(store, "a", "b") == [RunState.PENDING, RunState.PENDING]
 
     @pytest.mark.parametrize("when_full", [WhenFull.REFUSE, WhenFull.WAIT])
@@ -147,7 +149,7 @@ class TestBounds(Part):
         receipts = await store.submit([new_run("b", inside=True), new_run("c", inside=True, session="chat")])
 
         assert [receipt.outcome for receipt in receipts] == [ACCEPTED, ACCEPTED]
-        assert await store.count() == {"pending": 3}
+        assert (await store.depths()).runs == {"pending": 3}
         assert await counts(store) == {}
 
     @pytest.mark.parametrize("when_full", WhenFull)
@@ -171,7 +173,7 @@ class TestBounds(Part):
         await bound(store, 5, when_full)
         await store.submit([new_run("running"), new_run("paused")])
         await hand.claim(1)
-        await store.pause("call", "paused")
+        await store.change_run("call", "paused", Pause())
 
         await store.submit(
             [
@@ -211,7 +213,7 @@ class TestBounds(Part):
         assert refused == Receipt(REFUSED, "x", "lane_full")
         assert await states(store, "s-00000", "s-00001", "t") == [RunState.RUNNING, RunState.PENDING, RunState.PENDING]
         assert (await store.get("s-00000")).request is None
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.rule.max_concurrent, state.rule.cap) == (1, 1000)
         assert ids((await hand.succeed(*claimed, room=5)).claimed) == ["s-00001"]
@@ -222,7 +224,7 @@ class TestBounds(Part):
 
         await store.submit([new_run("b", session="chat")])
 
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
 
     async def test_a_position_is_how_many_wait_in_the_lane(self, store: Store) -> None:
         hand = await Hand(store).register()

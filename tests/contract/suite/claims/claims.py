@@ -62,7 +62,7 @@ class TestClaims(Part):
 
         assert await hand.claim(0) == []
         assert len(await hand.claim(2)) == 2
-        assert await store.count() == {"pending": 3, "running": 2}
+        assert (await store.depths()).runs == {"pending": 3, "running": 2}
 
     async def test_a_run_is_claimed_by_one_worker_only(self, store: Store) -> None:
         one, two = await Hand(store, "one").register(), await Hand(store, "two").register()
@@ -90,7 +90,7 @@ class TestClaims(Part):
 
         assert (len(mine), len(yours)) == (2, 1)
         assert await one.claim(1) == []
-        assert await store.count() == {"pending": 3, "running": 3}
+        assert (await store.depths()).runs == {"pending": 3, "running": 3}
 
     async def test_a_full_lane_does_not_hold_up_another(self, store: Store) -> None:
         hand = await Hand(store).register()
@@ -121,7 +121,7 @@ class TestClaims(Part):
 
         assert ids(claimed) == [f"r-{index:05d}" for index in range(701)]
         assert reply.refused == []
-        assert await store.count() == {"succeeded": 701}
+        assert (await store.depths()).runs == {"succeeded": 701}
 
     async def test_an_incarnation_that_did_not_register_claims_nothing(self, store: Store) -> None:
         await store.submit([new_run("a")])

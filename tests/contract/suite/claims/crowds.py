@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from laneway.core.records.policy import Lane
 from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting
+from laneway.ports.control import Answer
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -46,7 +47,7 @@ class TestCrowds(Part):
                 break
 
         assert set(started.values()) == {1}
-        assert await store.count() == {"succeeded": 120}
+        assert (await store.depths()).runs == {"succeeded": 120}
 
     async def test_many_submitters_at_once_lose_nothing_and_double_nothing(self, store: Store) -> None:
         batches = [new_runs(5, f"batch{index % 20:02d}") for index in range(40)]
@@ -73,7 +74,7 @@ class TestCrowds(Part):
             assert sum(map(len, claims)) <= 2
             await asyncio.gather(*(hand.succeed(*runs) for hand, runs in zip(hands, claims, strict=True)))
 
-        assert await store.count() == {"succeeded": 40}
+        assert (await store.depths()).runs == {"succeeded": 40}
         logs = {run.id: await store.events(run.id, limit=1) for run in await all_runs(store)}
         starts = [log[0].at for log in logs.values()]
         assert starts == sorted(starts)
@@ -107,7 +108,7 @@ class TestCrowds(Part):
         hand = await asking(store)
 
         replies = await asyncio.gather(
-            *(store.answer(f"call {index}", "a", str(index)) for index in range(20)), return_exceptions=True
+            *(store.change_run(f"call {index}", "a", Answer(str(index))) for index in range(20)), return_exceptions=True
         )
 
         [won] = [index for index, reply in enumerate(replies) if not isinstance(reply, NotWaiting)]
@@ -120,7 +121,7 @@ class TestCrowds(Part):
         for parent in await caller.claim(20):
             child = child_of(parent, task="other")
             await caller.wait(parent, "ok", child)
-            await store.answer(f"answer {parent.id}", parent.id, "1")
+            await store.change_run(f"answer {parent.id}", parent.id, Answer("1"))
             [again], [called] = await caller.claim(1), await other.claim(1)
 
             await asyncio.gather(caller.wait(again, child), other.succeed(called))
@@ -128,4 +129,4 @@ class TestCrowds(Part):
             assert (await store.get(parent.id)).state is RunState.PENDING
             await caller.succeed(*await caller.claim(1))
 
-        assert await store.count() == {"succeeded": 40}
+        assert (await store.depths()).runs == {"succeeded": 40}

@@ -7,13 +7,16 @@ import pytest
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import Receipt, ReceiptOutcome
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel, Pause, Resume
 from laneway.ports.gates import Held, TaskState
+from laneway.ports.settings import Hold, TaskDisabled, UserCap
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
 from tests.contract.suite.claims.lanes import lane
 from tests.contract.suite.frame import Part, counts, ids, kinds, start_order, states
 from tests.contract.suite.workers.wakeups import resting, woken
+from tests.support.sessions import session_of
 
 NAMES = {Held.LANE: "main", Held.USER: "ann", Held.SESSION: "chat", Held.TASK: "work"}
 
@@ -30,13 +33,13 @@ class TestHolding(Part):
         hand = await Hand(store, tasks={"work", "mail"}).register()
         await self._runs(store)
 
-        await store.hold(what, NAMES[what], held=True)
+        await store.set(Hold(what, NAMES[what], held=True))
         await store.submit([new_run("late", user="ann", session="chat")])
         await store.submit([new_run("other", lane="team", user="bob", session="talk", task="mail")])
 
         assert ids(await hand.claim(9)) == ["other"]
         assert await hand.claim(9) == []
-        assert await store.count() == {"pending": 4, "running": 1}
+        assert (await store.depths()).runs == {"pending": 4, "running": 1}
         assert (await lane(store, "main")).pending == 4
 
     @pytest.mark.parametrize("what", Held)
@@ -45,7 +48,7 @@ class TestHolding(Part):
         await self._runs(store)
         claimed = await hand.claim(2)
 
-        await store.hold(what, NAMES[what], held=True)
+        await store.set(Hold(what, NAMES[what], held=True))
 
         assert await states(store, *ids(claimed)) == [RunState.RUNNING, RunState.RUNNING]
         reply = await hand.succeed(*claimed, room=9)
@@ -55,12 +58,12 @@ class TestHolding(Part):
     @pytest.mark.parametrize("what", Held)
     async def test_a_resume_wakes_and_lets_start_in_order(self, store: Store, what: Held) -> None:
         rester = await resting(store)
-        await store.hold(what, NAMES[what], held=True)
+        await store.set(Hold(what, NAMES[what], held=True))
         await self._runs(store, 4)
         while (await woken(store, rester)) == [rester]:
             assert (await rester.rest(5)).claimed == []
 
-        await store.hold(what, NAMES[what], held=False)
+        await store.set(Hold(what, NAMES[what], held=False))
 
         assert await woken(store, rester) == [rester]
         assert ids(await rester.claim(9)) == [f"r-{index:05d}" for index in range(4)]
@@ -71,9 +74,9 @@ class TestHolding(Part):
         await self._runs(store, 3)
         await store.submit([new_run("late", user="ann", session="chat")])
 
-        await store.hold(what, NAMES[what], held=True)
+        await store.set(Hold(what, NAMES[what], held=True))
         assert await hand.claim(9) == []
-        await store.hold(what, NAMES[what], held=False)
+        await store.set(Hold(what, NAMES[what], held=False))
 
         assert await start_order(hand) == ["r-00000", "r-00001", "r-00002", "late"]
 
@@ -84,7 +87,7 @@ class TestHolding(Part):
         hand = await Hand(store).register()
         await self._runs(store)
         retried, released, rest = await hand.claim(3)
-        await store.hold(what, NAMES[what], held=True)
+        await store.set(Hold(what, NAMES[what], held=True))
 
         await hand.fail(retried)
         await hand.release(released)
@@ -92,7 +95,7 @@ class TestHolding(Part):
 
         assert await hand.claim(9) == []
         assert await states(store, retried.id, released.id) == [RunState.PENDING, RunState.PENDING]
-        await store.hold(what, NAMES[what], held=False)
+        await store.set(Hold(what, NAMES[what], held=False))
         assert sorted(ids(await hand.claim(9))) == [retried.id, released.id]
         await hand.succeed(rest)
 
@@ -102,9 +105,9 @@ class TestHolding(Part):
         await self._runs(store)
         await hand.release(*await hand.claim(2))
 
-        await store.hold(what, NAMES[what], held=True)
+        await store.set(Hold(what, NAMES[what], held=True))
         assert await hand.claim(9) == []
-        await store.hold(what, NAMES[what], held=False)
+        await store.set(Hold(what, NAMES[what], held=False))
 
         assert sorted(ids(await hand.claim(9))) == ["r-00000", "r-00001", "r-00002"]
 
@@ -113,7 +116,7 @@ class TestHolding(Part):
         hand = await Hand(store).register()
         await self._runs(store)
         for held in (True, True, False, False):
-            await store.hold(what, NAMES[what], held=held)
+            await store.set(Hold(what, NAMES[what], held=held))
 
         assert len(await hand.claim(9)) == 3
 
@@ -121,41 +124,41 @@ class TestHolding(Part):
     async def test_what_is_held_can_be_cancelled_paused_and_resumed(self, store: Store, what: Held) -> None:
         hand = await Hand(store).register()
         await self._runs(store)
-        await store.hold(what, NAMES[what], held=True)
+        await store.set(Hold(what, NAMES[what], held=True))
         await hand.claim(9)
 
-        await store.pause("c1", "r-00000")
-        await store.cancel("c2", "r-00001")
-        await store.resume("c3", "r-00000")
+        await store.change_run("c1", "r-00000", Pause())
+        await store.change_run("c2", "r-00001", Cancel())
+        await store.change_run("c3", "r-00000", Resume())
 
         assert await hand.claim(9) == []
         assert await kinds(store, "r-00000") == ["paused", "resumed"]
         assert await kinds(store, "r-00001") == ["cancel_requested", "done"]
-        await store.hold(what, NAMES[what], held=False)
+        await store.set(Hold(what, NAMES[what], held=False))
         assert await start_order(hand) == ["r-00000", "r-00002"]
 
     @pytest.mark.parametrize("what", Held)
     async def test_a_paused_run_that_is_resumed_while_it_is_held_waits(self, store: Store, what: Held) -> None:
         hand = await Hand(store).register()
         await self._runs(store, 2)
-        await store.pause("c1", "r-00000")
-        await store.hold(what, NAMES[what], held=True)
+        await store.change_run("c1", "r-00000", Pause())
+        await store.set(Hold(what, NAMES[what], held=True))
 
-        await store.resume("c2", "r-00000")
+        await store.change_run("c2", "r-00000", Resume())
         assert await hand.claim(9) == []
-        await store.hold(what, NAMES[what], held=False)
+        await store.set(Hold(what, NAMES[what], held=False))
 
         assert await start_order(hand) == ["r-00000", "r-00001"]
 
     @pytest.mark.parametrize("what", [Held.USER, Held.SESSION, Held.TASK])
     async def test_what_nobody_has_heard_of_can_be_held(self, store: Store, what: Held) -> None:
         hand = await Hand(store).register()
-        await store.hold(what, NAMES[what], held=True)
+        await store.set(Hold(what, NAMES[what], held=True))
 
         await self._runs(store)
 
         assert await hand.claim(9) == []
-        await store.hold(what, NAMES[what], held=False)
+        await store.set(Hold(what, NAMES[what], held=False))
         assert len(await hand.claim(9)) == 3
 
 
@@ -165,30 +168,30 @@ class TestHeldThings(Part):
     async def test_what_is_paused_can_be_seen(self, store: Store) -> None:
         await Hand(store).register()
         for what, name in NAMES.items():
-            await store.hold(what, name, held=True)
+            await store.set(Hold(what, name, held=True))
 
         assert (await lane(store, "main")).paused
         assert [(user.user, user.paused) for user in await store.users()] == [("ann", True)]
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.paused, state.active, state.queued) == (True, 0, 0)
         assert await store.tasks() == [TaskState(name="work", paused=True, workers=1)]
         for what, name in NAMES.items():
-            await store.hold(what, name, held=False)
-        assert await store.session("chat") is None
+            await store.set(Hold(what, name, held=False))
+        assert await session_of(store, "chat") is None
         assert await store.users() == []
         assert not (await lane(store, "main")).paused
 
     async def test_a_paused_user_is_held_in_lanes_made_later_and_keeps_a_cap_of_its_own(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_cap("ann", "main", 2)
-        await store.hold(Held.USER, "ann", held=True)
+        await store.set(UserCap("ann", "main", 2))
+        await store.set(Hold(Held.USER, "ann", held=True))
         await store.declare_lanes([Lane("new", limit=5)])
         await store.submit([*new_runs(3, "m", user="ann"), new_run("n", user="ann", lane="new")])
         assert await hand.claim(9) == []
         assert [user.cap for user in await store.users(user="ann")] == [2, None]
 
-        await store.hold(Held.USER, "ann", held=False)
+        await store.set(Hold(Held.USER, "ann", held=False))
 
         assert sorted(ids(await hand.claim(9))) == ["m-00000", "m-00001", "n"]
 
@@ -197,13 +200,13 @@ class TestHeldThings(Part):
         await store.submit(
             [new_run("w1", user="ann"), new_run("m1", user="ann", task="mail"), new_run("w2", user="ann")]
         )
-        await store.hold(Held.TASK, "work", held=True)
+        await store.set(Hold(Held.TASK, "work", held=True))
         mail = await hand.claim(5)
         assert ids(mail) == ["m1"]
         assert TaskState(name="work", paused=True, workers=1, aside=2) in await store.tasks()
         await store.submit([new_run("w3", user="ann")])
 
-        await store.hold(Held.TASK, "work", held=False)
+        await store.set(Hold(Held.TASK, "work", held=False))
 
         assert ids((await hand.succeed(*mail, room=5)).claimed) == ["w1", "w2", "w3"]
 
@@ -211,34 +214,34 @@ class TestHeldThings(Part):
         hand = await Hand(store).register()
         await store.submit([new_run("a", session="chat")])
         claimed = await hand.claim(1)
-        await store.hold(Held.SESSION, "chat", held=True)
+        await store.set(Hold(Held.SESSION, "chat", held=True))
         await hand.succeed(*claimed)
 
         await store.submit([new_run("b", session="chat")])
 
         assert await hand.claim(9) == []
-        await store.hold(Held.SESSION, "chat", held=False)
+        await store.set(Hold(Held.SESSION, "chat", held=False))
         assert ids(await hand.claim(9)) == ["b"]
 
     async def test_the_places_of_a_paused_session_are_kept(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.submit(new_runs(2, "s", session="chat"))
         await hand.release(*await hand.claim(1))
-        await store.hold(Held.SESSION, "chat", held=True)
-        state = await store.session("chat")
+        await store.set(Hold(Held.SESSION, "chat", held=True))
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.active, state.queued, (await lane(store, "main")).ready) == (1, 1, 0)
         await store.submit([new_run("last", session="chat", max_concurrent=5)])
         assert await hand.claim(9) == []
 
-        await store.hold(Held.SESSION, "chat", held=False)
+        await store.set(Hold(Held.SESSION, "chat", held=False))
 
         assert ids(await hand.claim(9)) == ["s-00000", "s-00001", "last"]
 
     async def test_a_disabled_task_is_refused_and_what_was_accepted_goes_on(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("a"), new_run("s", session="chat")])
-        await store.disable("work", disabled=True)
+        await store.set(TaskDisabled("work", disabled=True))
 
         receipts = await store.submit([new_run("b"), new_run("c", session="talk"), new_run("d", delay=5)])
         [inside] = await store.submit([new_run("e", inside=True)])
@@ -246,15 +249,15 @@ class TestHeldThings(Part):
         assert receipts == [Receipt(ReceiptOutcome.REFUSED, name, "task_disabled") for name in "bcd"]
         assert inside.outcome is ReceiptOutcome.ACCEPTED
         assert await counts(store) == {"refused task_disabled": 3}
-        assert await store.session("talk") is None
+        assert await session_of(store, "talk") is None
         assert await store.tasks() == [TaskState(name="work", disabled=True, workers=1)]
         assert sorted(await start_order(hand)) == ["a", "e", "s"]
-        await store.disable("work", disabled=False)
+        await store.set(TaskDisabled("work", disabled=False))
         assert (await store.submit([new_run("b")]))[0].outcome is ReceiptOutcome.ACCEPTED
 
     async def test_a_repeat_and_a_known_key_are_answered_though_the_task_is_disabled(self, store: Store) -> None:
         await store.submit([new_run("a", key="k")])
-        await store.disable("work", disabled=True)
+        await store.set(TaskDisabled("work", disabled=True))
 
         again, existing = await store.submit([new_run("a", key="k"), new_run("b", key="k")])
 
@@ -266,7 +269,7 @@ class TestHeldThings(Part):
         two = await Hand(store, "two").register()
         await store.submit(new_runs(2, "scan", task="scan"))
         await two.claim(5)
-        await store.disable("zap", disabled=True)
+        await store.set(TaskDisabled("zap", disabled=True))
 
         assert await store.tasks() == [
             TaskState(name="mail", workers=1),
@@ -285,9 +288,9 @@ class TestHeldThings(Part):
         )
         assert (await hand.claim(9))[0].id
         await store.submit([new_run("ready"), new_run("scan", task="scan"), new_run("gone")])
-        await store.cancel("c", "gone")
+        await store.change_run("c", "gone", Cancel())
 
         depths = await store.depths()
 
-        assert depths.runs == await store.count()
+        assert depths.runs == (await store.depths()).runs
         assert (depths.ready, depths.parked, depths.held, depths.due) == (2, 2, 2, 1)

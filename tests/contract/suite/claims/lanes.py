@@ -52,6 +52,17 @@ class TestLanes(Part):
 
         assert (await lane(store, "main")).lane == Lane("main", limit=8)
 
+    async def test_of_a_lane_set_twice_at_once_the_first_lets_nothing_go_on(self, store: Store) -> None:
+        hand = await Hand(store).register()
+        await store.declare_lanes([Lane("main", limit=9, per_user=1)])
+        await store.submit(new_runs(3, "ann", user="ann"))
+        await hand.claim(9)
+
+        await store.declare_lanes([Lane("main", limit=9, per_user=3), Lane("main", limit=8, per_user=1)])
+
+        assert (await lane(store, "main")).ready == 0
+        assert await hand.claim(9) == []
+
     async def test_setting_the_same_again_changes_nothing(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.declare_lanes([Lane("main", limit=2, per_user=1)])

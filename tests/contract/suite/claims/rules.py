@@ -9,6 +9,7 @@ from laneway.core.records.states import RunState
 from laneway.errors import UnknownLane
 from laneway.ports.gates import Held
 from laneway.ports.lanes import LaneState
+from laneway.ports.settings import Hold, LaneSetting, LaneUnset, UserCap
 from laneway.ports.store import Store
 from laneway.ports.users import UserState
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -23,7 +24,7 @@ class TestLaneRules(Part):
     """`declare_lanes`, `set_lane`, `unset_lane`."""
 
     async def test_what_an_operator_set_wins_and_is_kept_apart(self, store: Store) -> None:
-        await store.set_lane(SET)
+        await store.set(LaneSetting(SET))
 
         await store.declare_lanes([DECLARED])
 
@@ -31,17 +32,17 @@ class TestLaneRules(Part):
 
     async def test_what_is_declared_holds_again_once_it_is_unset(self, store: Store) -> None:
         await store.declare_lanes([DECLARED])
-        await store.set_lane(SET)
+        await store.set(LaneSetting(SET))
 
-        await store.unset_lane("main")
+        await store.set(LaneUnset("main"))
 
         assert await lane(store, "main") == LaneState(DECLARED, 0, 0, declared=DECLARED)
-        await store.unset_lane("main")
+        await store.set(LaneUnset("main"))
         assert await lane(store, "main") == LaneState(DECLARED, 0, 0, declared=DECLARED)
 
     async def test_the_last_setting_holds(self, store: Store) -> None:
-        await store.set_lane(SET)
-        await store.set_lane(Lane("main", limit=4))
+        await store.set(LaneSetting(SET))
+        await store.set(LaneSetting(Lane("main", limit=4)))
 
         state = await lane(store, "main")
         assert (state.lane, state.ruled) == (Lane("main", limit=4), True)
@@ -56,7 +57,7 @@ class TestLaneRules(Part):
     async def test_an_operator_can_create_a_lane(self, store: Store) -> None:
         hand = await Hand(store).register()
 
-        await store.set_lane(Lane("fast", limit=1))
+        await store.set(LaneSetting(Lane("fast", limit=1)))
         receipts = await store.submit(new_runs(2, "r", lane="fast"))
 
         assert [receipt.reason for receipt in receipts] == [None, None]
@@ -64,11 +65,11 @@ class TestLaneRules(Part):
 
     async def test_a_lane_that_nobody_knows_is_refused(self, store: Store) -> None:
         with pytest.raises(UnknownLane):
-            await store.unset_lane("mian")
+            await store.set(LaneUnset("mian"))
         with pytest.raises(UnknownLane):
-            await store.hold(Held.LANE, "mian", held=True)
+            await store.set(Hold(Held.LANE, "mian", held=True))
         with pytest.raises(UnknownLane):
-            await store.set_cap("ann", "mian", 1)
+            await store.set(UserCap("ann", "mian", 1))
 
         assert "mian" not in [state.lane.name for state in await store.lanes()]
         assert await store.users() == []
@@ -80,7 +81,7 @@ class TestLaneRules(Part):
         await hand.claim(1)
         rester = await resting(store)
 
-        await store.set_lane(Lane("main", limit=2))
+        await store.set(LaneSetting(Lane("main", limit=2)))
 
         assert await woken(store, rester) == [rester]
         assert ids(await rester.claim(5)) == ["r-00001"]
@@ -90,28 +91,28 @@ class TestLaneRules(Part):
         await store.submit(new_runs(4, "r"))
         first, second = await hand.claim(2)
 
-        await store.set_lane(Lane("main", limit=1))
+        await store.set(LaneSetting(Lane("main", limit=1)))
 
-        assert await store.count() == {"running": 2, "pending": 2}
+        assert (await store.depths()).runs == {"running": 2, "pending": 2}
         assert (await hand.succeed(first, room=5)).claimed == []
         assert ids((await hand.succeed(second, room=5)).claimed) == ["r-00002"]
 
     async def test_unsetting_a_cap_brings_the_parked_back(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_lane(Lane("main", per_user=1))
+        await store.set(LaneSetting(Lane("main", per_user=1)))
         await store.submit(new_runs(3, "ann", user="ann"))
         assert len(await hand.claim(5)) == 1
 
-        await store.unset_lane("main")
+        await store.set(LaneUnset("main"))
 
         assert ids(await hand.claim(5)) == ["ann-00001", "ann-00002"]
 
     async def test_a_paused_lane_stays_paused_whatever_is_declared_or_set(self, store: Store) -> None:
-        await store.hold(Held.LANE, "main", held=True)
+        await store.set(Hold(Held.LANE, "main", held=True))
 
         await store.declare_lanes([DECLARED])
-        await store.set_lane(SET)
-        await store.unset_lane("main")
+        await store.set(LaneSetting(SET))
+        await store.set(LaneUnset("main"))
 
         assert (await lane(store, "main")).paused
 
@@ -122,7 +123,7 @@ class TestUserCaps(Part):
     async def test_a_users_own_cap_holds_in_its_lane_only(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.declare_lanes([Lane("main", per_user=1), Lane("team", per_user=1)])
-        await store.set_cap("ann", "main", 2)
+        await store.set(UserCap("ann", "main", 2))
         await store.submit([new for name in ("main", "team") for new in new_runs(3, name, user="ann", lane=name)])
         await store.submit(new_runs(3, "bob", user="bob"))
 
@@ -137,7 +138,7 @@ class TestUserCaps(Part):
         await hand.claim(9)
         rester = await resting(store)
 
-        await store.set_cap("ann", "main", 3)
+        await store.set(UserCap("ann", "main", 3))
 
         assert await woken(store, rester) == [rester]
         assert ids(await rester.claim(9)) == ["ann-00001", "ann-00002"]
@@ -147,20 +148,20 @@ class TestUserCaps(Part):
         await store.submit(new_runs(4, "ann", user="ann"))
         first, second = await hand.claim(2)
 
-        await store.set_cap("ann", "main", 1)
+        await store.set(UserCap("ann", "main", 1))
 
-        assert await store.count() == {"running": 2, "pending": 2}
+        assert (await store.depths()).runs == {"running": 2, "pending": 2}
         assert (await hand.succeed(first, room=9)).claimed == []
         assert ids((await hand.succeed(second, room=9)).claimed) == ["ann-00002"]
 
     async def test_a_cap_taken_back_lets_the_lanes_hold_at_once(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.declare_lanes([Lane("main", per_user=2)])
-        await store.set_cap("ann", "main", 1)
+        await store.set(UserCap("ann", "main", 1))
         await store.submit(new_runs(4, "ann", user="ann"))
         assert len(await hand.claim(9)) == 1
 
-        await store.set_cap("ann", "main", None)
+        await store.set(UserCap("ann", "main", None))
 
         assert ids(await hand.claim(9)) == ["ann-00001"]
         [user] = await store.users(user="ann")
@@ -169,7 +170,7 @@ class TestUserCaps(Part):
     async def test_a_cap_above_the_lanes_wins_too(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.declare_lanes([Lane("main", per_user=1)])
-        await store.set_cap("ann", "main", 3)
+        await store.set(UserCap("ann", "main", 3))
         await store.submit(new_runs(4, "ann", user="ann"))
 
         assert len(await hand.claim(9)) == 3
@@ -180,8 +181,8 @@ class TestUserCaps(Part):
         hand = await Hand(store).register()
         await store.submit([new_run("a", user="ann"), new_run("b", user="ann"), new_run("t", user="ann", lane="team")])
         await store.submit([new_run("c", user="bob"), new_run("nobody")])
-        await store.set_cap("cyd", "team", 4)
-        await store.hold(Held.USER, "dan", held=True)
+        await store.set(UserCap("cyd", "team", 4))
+        await store.set(Hold(Held.USER, "dan", held=True))
         await hand.claim(1)
 
         users = await store.users()
@@ -207,8 +208,8 @@ class TestUserCaps(Part):
     async def test_a_user_nothing_is_set_of_and_nothing_waits_for_is_not_kept(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("a", user="ann")])
-        await store.set_cap("bob", "main", 3)
-        await store.set_cap("bob", "main", None)
+        await store.set(UserCap("bob", "main", 3))
+        await store.set(UserCap("bob", "main", None))
 
         await start_order(hand)
 

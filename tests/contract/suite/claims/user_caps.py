@@ -186,7 +186,7 @@ class TestCaps(Part):
 
         await store.declare_lanes([Lane("main", per_user=1)])
 
-        assert await store.count() == {"running": 3, "pending": 3}
+        assert (await store.depths()).runs == {"running": 3, "pending": 3}
         assert (await hand.succeed(first, room=10)).claimed == []
         assert (await hand.succeed(second, room=10)).claimed == []
         assert ids((await hand.succeed(third, room=10)).claimed) == ["ann-00003"]

@@ -8,7 +8,7 @@ from laneway.core.records.policy import Lane
 from laneway.core.records.run import Request, RunFilter
 from laneway.core.records.states import RunState
 from laneway.errors import StoreUnavailable
-from laneway.ports.control import Swept
+from laneway.ports.control import Cancel, Pause, Swept
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -27,14 +27,14 @@ async def every_stage(store: Store, hand: Hand) -> None:
     await hand.succeed(*await hand.claim())
     await store.submit([new_run(name, user="ann") for name in ("2 requested", "3 running", "4 retried")])
     *_, retried = await hand.claim(3)
-    await store.cancel("before", "2 requested")
+    await store.change_run("before", "2 requested", Cancel())
     await hand.fail(retried)
     await store.submit(
         [new_run("5 running", user="ann", session="chat"), new_run("6 held", user="ann", session="chat")]
     )
     await hand.claim()
     await store.submit([new_run(name, user="ann") for name in ("7 paused", "8 parked", "9 parked")])
-    await store.pause("before", "7 paused")
+    await store.change_run("before", "7 paused", Pause())
     await hand.claim(5)
     await store.submit([new_run("a future", user="ann", delay=60), new_run("b other", user="bob")])
 
@@ -95,14 +95,14 @@ class TestSweeping(Part):
         third = await store.cancel_where("c3", EVERYTHING, after=second.last or 0, limit=3)
 
         assert [first, second, third] == [Swept(3, 3), Swept(3, 6), Swept(1)]
-        assert await store.count() == {"running": 1, "cancelled": 6}
+        assert (await store.depths()).runs == {"running": 1, "cancelled": 6}
 
     async def test_those_requested_before_do_not_use_up_the_limit(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.submit(new_runs(5, "r"))
         await hand.claim(3)
         for index in range(3):
-            await store.cancel(f"c{index}", f"r-{index:05d}")
+            await store.change_run(f"c{index}", f"r-{index:05d}", Cancel())
 
         assert await store.cancel_where("c", EVERYTHING, limit=2) == Swept(2, 5)
 
@@ -133,14 +133,14 @@ class TestSweeping(Part):
 
         assert await store.cancel_where("c", EVERYTHING, after=2) == Swept(0)
         assert await store.cancel_where("c", EVERYTHING, limit=0) == Swept(0)
-        assert await store.count() == {"pending": 2}
+        assert (await store.depths()).runs == {"pending": 2}
 
     async def test_leases_that_lapsed_end_at_once(self, store: Store, clock: FakeClock) -> None:
         dead, alive = await Hand(store, "dead").register(), await Hand(store, "alive").register()
         await store.submit(new_runs(2, "r"))
         await dead.claim()
         await alive.claim()
-        await store.cancel("before", "r-00000")
+        await store.change_run("before", "r-00000", Cancel())
         await pass_time(clock, SECONDS + 1, alive)
 
         assert await store.cancel_where("c", EVERYTHING) == Swept(2)
@@ -173,4 +173,4 @@ class TestSweeping(Part):
         second = await store.cancel_where("c2", EVERYTHING, after=first.last or 0)
 
         assert (first.changed, second) == (500, Swept(199))
-        assert await store.count() == {"succeeded": 1, "cancelled": 699}
+        assert (await store.depths()).runs == {"succeeded": 1, "cancelled": 699}

@@ -12,6 +12,7 @@ from laneway.core.records.policy import Lane
 from laneway.core.records.run import Request
 from laneway.core.records.states import RunState
 from laneway.errors import StoreUnavailable, UnknownRun, WrongState
+from laneway.ports.control import Answer, Cancel, Pause, Resume
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs
@@ -35,7 +36,7 @@ class TestCancelling(Part):
         before, log = await store.get("a"), await kinds(store, "a")
         await clock.advance(1)
 
-        run = await store.cancel("c", "a")
+        run = await store.change_run("c", "a", Cancel())
 
         assert run == await store.get("a")
         assert (run.state, run.ended_at, run.reason) == (RunState.CANCELLED, instant(clock.now()), None)
@@ -55,16 +56,17 @@ class TestCancelling(Part):
         self, store: Store, stage: Callable[[Store], Awaitable[None]]
     ) -> None:
         await stage(store)
-        run = await store.cancel("c", "a")
+        run = await store.change_run("c", "a", Cancel())
         log = await kinds(store, "a")
 
-        assert [await store.cancel("c", "a"), await store.cancel("d", "a", abandon=True)] == [run, run]
+        assert await store.change_run("c", "a", Cancel()) == run
+        assert await store.change_run("d", "a", Cancel(abandon=True)) == run
         assert await kinds(store, "a") == log
 
     async def test_a_running_run_is_requested_to_and_its_worker_woken_and_told(self, store: Store) -> None:
         hand, claimed = await one_running(store)
 
-        run = await store.cancel("c", "a")
+        run = await store.change_run("c", "a", Cancel())
 
         assert (run.state, run.request, run.worker) == (RunState.RUNNING, Request.CANCEL, "hand")
         assert await hand.hears()
@@ -90,7 +92,7 @@ class TestCancelling(Part):
     ) -> None:
         hand, claimed = await one_running(store)
         await hand.emit(claimed, "log", 1)
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         reply = await hand.settle([claimed], outcome, room=1)
 
@@ -105,7 +107,7 @@ class TestCancelling(Part):
         before = await store.get("a")
 
         with pytest.raises(WrongState, match="a succeeded run cannot be cancelled"):
-            await store.cancel("c", "a")
+            await store.change_run("c", "a", Cancel())
 
         assert await store.get("a") == before
         assert await kinds(store, "a") == ["started", "result", "done"]
@@ -113,13 +115,13 @@ class TestCancelling(Part):
     async def test_an_unknown_run_is_named(self, store: Store) -> None:
         await store.submit([new_run("abc")])
 
-        for verb in (store.cancel, store.pause, store.resume):
+        for change in (Cancel(), Pause(), Resume(), Answer("1")):
             with pytest.raises(UnknownRun, match="no run 'ab'"):
-                await verb("c", "ab")
+                await store.change_run("c", "ab", change)
 
     async def test_the_heir_of_a_cancelled_run_ends_it_cancelled(self, store: Store) -> None:
         _, [claimed], heir = await dead_and_heir(store)
-        await store.cancel("c", claimed.id)
+        await store.change_run("c", claimed.id, Cancel())
         [lapsed] = (await heir.reclaim("dead")).lapsed
 
         reply = await heir.lapse(lapsed, room=1)
@@ -133,7 +135,7 @@ class TestCancelling(Part):
         _, [claimed], heir = await dead_and_heir(store)
         [lapsed] = (await heir.reclaim("dead")).lapsed
 
-        run = await store.cancel("c", claimed.id)
+        run = await store.change_run("c", claimed.id, Cancel())
 
         assert (run.state, run.worker, run.reason) == (RunState.CANCELLED, None, None)
         assert await kinds(store, claimed.id) == ["started", *ENDED]
@@ -144,7 +146,7 @@ class TestCancelling(Part):
         dead, [claimed], heir = await dead_and_heir(store)
         await dead.leave()
 
-        run = await store.cancel("c", claimed.id)
+        run = await store.change_run("c", claimed.id, Cancel())
 
         assert run.state is RunState.CANCELLED
         assert [worker.incarnation.id for worker in await store.workers()] == ["heir"]
@@ -154,11 +156,11 @@ class TestCancelling(Part):
         self, store: Store, clock: FakeClock
     ) -> None:
         dead, [first, second], heir = await dead_and_heir(store, runs=2)
-        await store.cancel("early", first.id)
+        await store.change_run("early", first.id, Cancel())
         await pass_time(clock, SECONDS + 1, heir)
 
-        assert (await store.cancel("c", first.id)).state is RunState.CANCELLED
-        assert (await store.cancel("d", second.id)).state is RunState.CANCELLED
+        assert (await store.change_run("c", first.id, Cancel())).state is RunState.CANCELLED
+        assert (await store.change_run("d", second.id, Cancel())).state is RunState.CANCELLED
         assert await kinds(store, first.id) == ["started", *ENDED]
         assert (await dead.succeed(first, second)).refused == [(1, 1), (2, 1)]
 
@@ -167,9 +169,9 @@ class TestCancelling(Part):
         await store.declare_lanes([Lane("main", limit=1)])
         await store.submit([new_run("a", session="chat"), new_run("b", session="chat")])
         [claimed] = await hand.claim()
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
-        run = await store.cancel("d", "a", abandon=True)
+        run = await store.change_run("d", "a", Cancel(abandon=True))
 
         assert (run.state, run.reason, run.fence) == (RunState.CANCELLED, "abandoned", 1)
         assert await kinds(store, "a") == ["started", *ENDED]
@@ -182,20 +184,14 @@ class TestCancelling(Part):
         lossy = LossyStore(store)
         hand, claimed = await one_running(store)
         await store.submit([new_run("b")])
-        for verb in ("cancel", "pause", "resume"):
-            lossy.lose_reply(verb)
-            lossy.fail(verb)
-        calls: list[Callable[[], Awaitable[object]]] = [
-            lambda: lossy.pause("1", "b"),
-            lambda: lossy.resume("2", "b"),
-            lambda: lossy.cancel("3", "b"),
-        ]
 
-        for call in calls:
+        for change in (Pause(), Resume(), Cancel()):
+            lossy.lose_reply("change_run")
+            lossy.fail("change_run")
             for _ in range(2):
                 with pytest.raises(StoreUnavailable):
-                    await call()
-            await call()
+                    await lossy.change_run(f"{change}", "b", change)
+            await lossy.change_run(f"{change}", "b", change)
 
         assert await kinds(store, "b") == ["paused", "resumed", *ENDED]
         await hand.succeed(claimed)
@@ -209,7 +205,7 @@ class TestBehind(Part):
         await store.submit(new_runs(4, "r", session="chat"))
 
         for index in (0, 2):
-            await store.cancel(f"c{index}", f"r-{index:05d}")
+            await store.change_run(f"c{index}", f"r-{index:05d}", Cancel())
 
         assert await start_order(hand) == ["r-00001", "r-00003"]
 
@@ -217,7 +213,7 @@ class TestBehind(Part):
         await released(store)
         hand = await Hand(store, "next").register()
 
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         assert ids(await hand.claim(5)) == ["b"]
 
@@ -225,7 +221,7 @@ class TestBehind(Part):
         await brought_back(store)
         hand = await Hand(store, "next").register()
 
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         assert ids(await hand.claim(5)) == ["c"]
 
@@ -235,7 +231,7 @@ class TestBehind(Part):
         await hand.claim()
         await other.rest()
 
-        await store.cancel("c", "a", abandon=True)
+        await store.change_run("c", "a", Cancel(abandon=True))
 
         assert await other.hears()
         assert ids(await other.claim()) == ["b"]
@@ -244,7 +240,7 @@ class TestBehind(Part):
         hand = await Hand(store).register()
         await store.submit([*new_runs(50, "ann", user="ann"), *new_runs(3, "bob", user="bob")])
         for index in range(50):
-            await store.cancel(f"c{index}", f"ann-{index:05d}")
+            await store.change_run(f"c{index}", f"ann-{index:05d}", Cancel())
 
         await store.submit([new_run("new", user="ann")])
 
@@ -255,8 +251,8 @@ class TestBehind(Part):
         await store.declare_lanes([Lane("main", per_user=1)])
         await store.submit(new_runs(5, "ann", user="ann"))
         claimed = await hand.claim(5)
-        await store.cancel("c", "ann-00002")
-        await store.pause("p", "ann-00001")
+        await store.change_run("c", "ann-00002", Cancel())
+        await store.change_run("p", "ann-00001", Pause())
 
         await hand.succeed(*claimed)
 

@@ -12,6 +12,7 @@ from laneway.core.records.policy import Lane
 from laneway.core.records.run import Request, RunFilter
 from laneway.core.records.states import RunState
 from laneway.errors import WrongState
+from laneway.ports.control import Cancel, Pause, Resume, RunChange
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs
@@ -19,6 +20,7 @@ from tests.contract.suite.attempts.leases import dead_and_heir
 from tests.contract.suite.attempts.settling import one_running
 from tests.contract.suite.control.stages import PENDING, UNSTARTED, between_attempts, named, released
 from tests.contract.suite.frame import Part, ids, kinds, start_order, states
+from tests.support.sessions import session_of
 
 
 class TestPausing(Part):
@@ -32,18 +34,18 @@ class TestPausing(Part):
         before, log = await store.get("a"), await kinds(store, "a")
         await clock.advance(1)
 
-        run = await store.pause("p", "a")
+        run = await store.change_run("p", "a", Pause())
 
         assert (run.state, run.request, run.ended_at) == (RunState.PAUSED, None, None)
         assert (run.due_at, run.fence, run.error) == (before.due_at, before.fence, before.error)
         assert await store.runs(RunFilter(state=RunState.PAUSED), limit=5) == [run]
-        assert (await store.count())["paused"] == 1
+        assert (await store.depths()).runs["paused"] == 1
         assert await kinds(store, "a") == [*log, "paused"]
         hand = await Hand(store, "late").register()
         await clock.advance(60)
         assert "a" not in await start_order(hand)
 
-        again = await store.resume("r", "a")
+        again = await store.change_run("r", "a", Resume())
 
         assert (again.state, again.due_at, again.fence) == (RunState.PENDING, before.due_at, before.fence)
         assert "a" not in [run.id for run in await store.runs(RunFilter(state=RunState.PAUSED), limit=5)]
@@ -59,37 +61,35 @@ class TestPausing(Part):
         await stage(store)
 
         for call in range(3):
-            await store.pause(f"p{call}", "a")
-            await store.resume(f"r{call}", "a")
+            await store.change_run(f"p{call}", "a", Pause())
+            await store.change_run(f"r{call}", "a", Resume())
 
         assert await kinds(store, "a") == ["paused", "resumed"] * 3
 
-    @pytest.mark.parametrize("verb", ["pause", "resume"])
-    async def test_a_repeated_call_changes_nothing(self, store: Store, verb: str) -> None:
+    @pytest.mark.parametrize("changes", [[Pause()], [Pause(), Resume()]], ids=["pause", "resume"])
+    async def test_a_repeated_call_changes_nothing(self, store: Store, changes: list[RunChange]) -> None:
         await store.submit([new_run("a")])
-        first = await store.pause("p", "a")
-        if verb == "resume":
-            first = await store.resume("r", "a")
+        [*_, last] = [await store.change_run(f"{nth}", "a", change) for nth, change in enumerate(changes)]
         log = await kinds(store, "a")
 
-        assert await getattr(store, verb)(verb[0], "a") == first
+        assert await store.change_run(f"{len(changes) - 1}", "a", changes[-1]) == last
         assert await kinds(store, "a") == log
 
     async def test_pausing_what_is_paused_changes_nothing(self, store: Store) -> None:
         hand, claimed = await one_running(store)
-        asked = await store.pause("p", "a")
-        assert await store.pause("q", "a") == asked
+        asked = await store.change_run("p", "a", Pause())
+        assert await store.change_run("q", "a", Pause()) == asked
         await hand.pause(claimed)
         paused = await store.get("a")
 
-        assert await store.pause("s", "a") == paused
+        assert await store.change_run("s", "a", Pause()) == paused
         assert await kinds(store, "a") == ["started", "pause_requested", "paused"]
 
     async def test_a_running_run_is_paused_when_it_reaches_a_checkpoint(self, store: Store) -> None:
         hand, claimed = await one_running(store)
         await hand.rest()
 
-        run = await store.pause("p", "a")
+        run = await store.change_run("p", "a", Pause())
 
         assert (run.state, run.request) == (RunState.RUNNING, Request.PAUSE)
         assert await hand.hears()
@@ -105,7 +105,7 @@ class TestPausing(Part):
         self, store: Store, clock: FakeClock, outcome: Outcome
     ) -> None:
         hand, claimed = await one_running(store)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
 
         reply = await hand.settle([claimed], outcome, room=1)
 
@@ -113,13 +113,13 @@ class TestPausing(Part):
         assert (run.state, reply.claimed, reply.due_in) == (RunState.PAUSED, [], None)
         assert (await kinds(store, "a"))[-1] == "paused"
         assert (run.due_at > instant(clock.now())) is not isinstance(outcome, Released)
-        await store.resume("r", "a")
+        await store.change_run("r", "a", Resume())
         assert ids(await hand.claim()) == ([] if run.due_at > instant(clock.now()) else ["a"])
 
     async def test_a_requested_pause_turns_a_lapse_into_paused(self, store: Store) -> None:
         _, [claimed], heir = await dead_and_heir(store)
         await heir.reclaim("dead")
-        await store.pause("p", claimed.id)
+        await store.change_run("p", claimed.id, Pause())
 
         reply = await heir.lapse(*(await heir.reclaim()).lapsed, room=1)
 
@@ -129,7 +129,7 @@ class TestPausing(Part):
     @pytest.mark.parametrize("hopeless", [False, True])
     async def test_a_run_that_ends_has_nothing_left_to_pause(self, store: Store, hopeless: bool) -> None:
         hand, claimed = await one_running(store)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
 
         await (hand.fail(claimed, failure=error(kind="gave_up")) if hopeless else hand.succeed(claimed))
 
@@ -138,9 +138,9 @@ class TestPausing(Part):
 
     async def test_a_requested_pause_can_be_taken_back(self, store: Store) -> None:
         hand, claimed = await one_running(store)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
 
-        run = await store.resume("r", "a")
+        run = await store.change_run("r", "a", Resume())
 
         assert (run.state, run.request) == (RunState.RUNNING, None)
         assert (await hand.step()).requests == []
@@ -149,8 +149,8 @@ class TestPausing(Part):
 
     async def test_a_handler_that_paused_for_a_request_taken_back_is_started_again(self, store: Store) -> None:
         hand, claimed = await one_running(store)
-        await store.pause("p", "a")
-        await store.resume("r", "a")
+        await store.change_run("p", "a", Pause())
+        await store.change_run("r", "a", Resume())
 
         reply = await hand.pause(claimed, room=1)
 
@@ -159,15 +159,15 @@ class TestPausing(Part):
 
     async def test_a_cancel_wins_over_a_requested_pause(self, store: Store) -> None:
         hand, claimed = await one_running(store)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
 
-        run = await store.cancel("c", "a")
+        run = await store.change_run("c", "a", Cancel())
 
         assert run.request is Request.CANCEL
         with pytest.raises(WrongState, match="a cancelled run cannot be paused"):
-            await store.pause("q", "a")
+            await store.change_run("q", "a", Pause())
         with pytest.raises(WrongState, match="a running run cannot be resumed"):
-            await store.resume("r", "a")
+            await store.change_run("r", "a", Resume())
         assert await store.get("a") == run
         await hand.pause(claimed)
         assert await states(store, "a") == [RunState.CANCELLED]
@@ -180,11 +180,11 @@ class TestPausing(Part):
         if state == "succeeded":
             await hand.succeed(*claimed)
         if state == "cancelled":
-            await store.cancel("c", "a", abandon=True)
+            await store.change_run("c", "a", Cancel(abandon=True))
         before, log = await store.get("a"), await kinds(store, "a")
 
         with pytest.raises(WrongState, match=f"a {state} run cannot be resumed"):
-            await store.resume("r", "a")
+            await store.change_run("r", "a", Resume())
 
         assert (await store.get("a"), await kinds(store, "a")) == (before, log)
 
@@ -192,11 +192,11 @@ class TestPausing(Part):
     async def test_what_has_ended_is_not_paused(self, store: Store, state: str) -> None:
         hand, claimed = await one_running(store)
         if state == "cancelled":
-            await store.cancel("c", "a")
+            await store.change_run("c", "a", Cancel())
         await hand.succeed(claimed)
 
         with pytest.raises(WrongState, match=f"a {state} run cannot be paused"):
-            await store.pause("p", "a")
+            await store.change_run("p", "a", Pause())
 
 
 class TestPausedSessions(Part):
@@ -206,13 +206,13 @@ class TestPausedSessions(Part):
         await released(store)
         hand = await Hand(store, "next").register()
 
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
 
         assert await hand.claim(5) == []
-        session = await store.session("chat")
+        session = await session_of(store, "chat")
         assert session is not None
         assert (session.active, session.queued) == (1, 1)
-        await store.resume("r", "a")
+        await store.change_run("r", "a", Resume())
         assert await start_order(hand) == ["a", "b"]
 
     async def test_one_that_has_its_place_goes_on_there_though_the_clock_was_set_back(
@@ -220,19 +220,19 @@ class TestPausedSessions(Part):
     ) -> None:
         hand = await Hand(store).register()
         await store.submit(new_runs(2, "r", session="chat"))
-        await store.pause("p", "r-00000")
+        await store.change_run("p", "r-00000", Pause())
         clock.step(-3600)
 
-        await store.resume("r", "r-00000")
+        await store.change_run("r", "r-00000", Resume())
 
         assert await start_order(hand) == ["r-00000", "r-00001"]
 
     async def test_a_cancelled_one_frees_it(self, store: Store) -> None:
         await released(store)
         hand = await Hand(store, "next").register()
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
 
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         assert ids(await hand.claim(5)) == ["b"]
 
@@ -240,11 +240,11 @@ class TestPausedSessions(Part):
     async def test_one_that_has_joined_keeps_its_place_and_those_behind_it_wait(self, store: Store, which: int) -> None:
         hand = await Hand(store).register()
         await store.submit(new_runs(3, "r", session="chat"))
-        await store.pause("p", f"r-{which:05d}")
+        await store.change_run("p", f"r-{which:05d}", Pause())
 
         before = await start_order(hand)
-        session = await store.session("chat")
-        await store.resume("r", f"r-{which:05d}")
+        session = await session_of(store, "chat")
+        await store.change_run("r", f"r-{which:05d}", Resume())
 
         assert before == [f"r-{index:05d}" for index in range(which)]
         assert session is not None
@@ -257,14 +257,14 @@ class TestPausedSessions(Part):
     ) -> None:
         hand = await Hand(store).register()
         await store.submit(new_runs(3, "r", session="chat"))
-        await store.pause("p", f"r-{which:05d}")
+        await store.change_run("p", f"r-{which:05d}", Pause())
         clock.step(-3600)
 
-        await store.resume("r", f"r-{which:05d}")
+        await store.change_run("r", f"r-{which:05d}", Resume())
         clock.step(3600)
         await hand.step()  # what is due by now joins
 
-        session = await store.session("chat")
+        session = await session_of(store, "chat")
         assert session is not None
         assert (session.active, session.queued) == (0, 3)
         assert await start_order(hand) == [f"r-{index:05d}" for index in range(3)]
@@ -273,44 +273,44 @@ class TestPausedSessions(Part):
         hand = await Hand(store).register()
         await store.submit(new_runs(4, "r", session="chat"))
         for index in (0, 2):
-            await store.pause(f"p{index}", f"r-{index:05d}")
+            await store.change_run(f"p{index}", f"r-{index:05d}", Pause())
 
-        await store.cancel("c0", "r-00000")
+        await store.change_run("c0", "r-00000", Cancel())
         assert await start_order(hand) == ["r-00001"]
-        await store.cancel("c2", "r-00002")
+        await store.change_run("c2", "r-00002", Cancel())
 
         assert await start_order(hand) == ["r-00003"]
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
 
     async def test_one_paused_before_it_was_due_joins_the_tail_when_resumed(
         self, store: Store, clock: FakeClock
     ) -> None:
         hand = await Hand(store).register()
         await store.submit([*new_runs(2, "r", session="chat"), new_run("later", session="chat", delay=1)])
-        await store.pause("p", "later")
+        await store.change_run("p", "later", Pause())
         await clock.advance(1)
         await store.submit([new_run("last", session="chat")])
 
-        await store.resume("r", "later")
+        await store.change_run("r", "later", Resume())
 
         assert await start_order(hand) == ["r-00000", "r-00001", "last", "later"]
 
     async def test_an_idle_session_is_not_kept_for_one_paused_before_it_was_due(self, store: Store) -> None:
         await store.submit([new_run("a", session="chat", delay=1)])
 
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
 
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
 
     async def test_a_run_paused_before_its_due_time_waits_for_it_when_resumed(
         self, store: Store, clock: FakeClock
     ) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("a", delay=10)])
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         assert (await hand.step(room=1)).due_in is None
 
-        await store.resume("r", "a")
+        await store.change_run("r", "a", Resume())
 
         assert (await hand.step(room=1)).due_in == 10 * SECOND
         await clock.advance(10)
@@ -319,9 +319,9 @@ class TestPausedSessions(Part):
     async def test_a_retry_waits_for_its_due_time_also_through_a_pause(self, store: Store, clock: FakeClock) -> None:
         await between_attempts(store)
         due_at = (await store.get("a")).due_at
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
 
-        run = await store.resume("r", "a")
+        run = await store.change_run("r", "a", Resume())
 
         assert (run.due_at, run.attempt) == (due_at, 2)
         hand = await Hand(store, "next").register()
@@ -334,7 +334,7 @@ class TestPausedSessions(Part):
         await store.declare_lanes([Lane("main", limit=1, per_user=1)])
         await store.submit([*new_runs(2, "ann", user="ann"), new_run("bob", user="bob")])
         [claimed] = await hand.claim(5)
-        await store.pause("p", claimed.id)
+        await store.change_run("p", claimed.id, Pause())
 
         reply = await hand.pause(claimed, room=5)
 
@@ -344,9 +344,9 @@ class TestPausedSessions(Part):
     async def test_workers_are_woken_for_what_is_resumed(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("a")])
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.rest()
 
-        await store.resume("r", "a")
+        await store.change_run("r", "a", Resume())
 
         assert await hand.hears()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laneway.core.records.policy import Lane
+from laneway.ports.control import Pause
 from laneway.ports.store import Store
 from laneway.testing.hand import Hand, new_run
 from tests.contract.suite.attempts.settling import one_running
@@ -65,14 +66,14 @@ async def released(store: Store) -> None:
 async def paused_at_work(store: Store) -> None:
     """Leave `a` paused after it was started."""
     hand, claimed = await one_running(store)
-    await store.pause("p", "a")
+    await store.change_run("p", "a", Pause())
     await hand.pause(claimed)
 
 
 async def paused_before(store: Store) -> None:
     """Leave `a` paused before it was ever started."""
     await held(store)
-    await store.pause("p", "a")
+    await store.change_run("p", "a", Pause())
 
 
 PENDING = [*UNSTARTED, between_attempts, released]

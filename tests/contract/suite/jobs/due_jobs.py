@@ -10,7 +10,7 @@ from laneway.core.jobs.plan import switched
 from laneway.core.jobs.record import FireKind, JobRecord
 from laneway.core.records.job_tie import Overlap
 from laneway.core.schedules import Every
-from laneway.ports.jobs import DueJobs
+from laneway.ports.jobs import DueJobs, EditJob
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from tests.contract.suite.frame import Part
@@ -82,18 +82,20 @@ class TestDueJobsInOrder(Part):
         made = await kept_job(store, clock.now())
         await kept_job(store, clock.now(), id="never on", enabled=False)
         await clock.advance(HOUR)
-        await store.change_job(msgspec.structs.replace(switched(made, clock.now(), "UTC", on=False), call="off"))
+        await store.change_job(
+            EditJob(msgspec.structs.replace(switched(made, clock.now(), "UTC", on=False), call="off"))
+        )
 
         assert await store.due_jobs() == DueJobs(clock.now())
 
     async def test_a_job_that_moves_is_due_where_it_went(self, store: Store, clock: FakeClock) -> None:
         made = await kept_job(store, clock.now())
         sooner = new_job(clock.now(), Every(60), id="j")
-        await store.change_job(msgspec.structs.replace(sooner, call="sooner"))
+        await store.change_job(EditJob(msgspec.structs.replace(sooner, call="sooner")))
         await clock.advance(60)
         assert await due_ids(store) == ["j"]
 
-        await store.change_job(msgspec.structs.replace(made, version=2, call="later"))
+        await store.change_job(EditJob(msgspec.structs.replace(made, version=2, call="later")))
 
         assert await store.due_jobs() == DueJobs(clock.now(), [], made.state.fire_at)
 

@@ -12,6 +12,9 @@ from laneway.core.records.retry import Retry
 from laneway.core.records.run import Claimed, RunFilter
 from laneway.core.records.states import RunState
 from laneway.core.schedules import Every
+from laneway.ports.control import Cancel, Pause
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import LaneSetting
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run
@@ -63,26 +66,26 @@ async def fail(of: Scene) -> None:
 
 async def cancel_pending(of: Scene) -> None:
     """Cancel it before it is started."""
-    await of.store.cancel("c", of.run_id)
+    await of.store.change_run("c", of.run_id, Cancel())
 
 
 async def cancel_running(of: Scene) -> None:
     """Cancel it at work; its handler heeds it."""
     claimed = await of.claim()
-    await of.store.cancel("c", of.run_id)
+    await of.store.change_run("c", of.run_id, Cancel())
     await of.hand.stop(claimed)
 
 
 async def cancel_waiting(of: Scene) -> None:
     """Cancel it while it waits for an answer."""
     await of.hand.wait(await of.claim(), "ok")
-    await of.store.cancel("c", of.run_id)
+    await of.store.change_run("c", of.run_id, Cancel())
 
 
 async def cancel_paused(of: Scene) -> None:
     """Cancel it while it is paused."""
-    await of.store.pause("p", of.run_id)
-    await of.store.cancel("c", of.run_id)
+    await of.store.change_run("p", of.run_id, Pause())
+    await of.store.change_run("c", of.run_id, Cancel())
 
 
 async def cancel_many(of: Scene) -> None:
@@ -93,30 +96,30 @@ async def cancel_many(of: Scene) -> None:
 async def abandon(of: Scene) -> None:
     """Cancel it without waiting for its handler."""
     await of.claim()
-    await of.store.cancel("c", of.run_id, abandon=True)
+    await of.store.change_run("c", of.run_id, Cancel(abandon=True))
 
 
 async def drop_for_room(of: Scene) -> None:
     """Drop it from its lane, which is full."""
-    await of.store.set_lane(Lane("main", max_pending=1, when_full=WhenFull.DROP_OLD))
+    await of.store.set(LaneSetting(Lane("main", max_pending=1, when_full=WhenFull.DROP_OLD)))
     await of.store.submit([new_run("newer", lane="main")])
 
 
 async def stop_session(of: Scene) -> None:
     """Stop the oldest of its session, which waits."""
     await of.hand.wait(await of.claim(), "ok")
-    await of.store.stop("c", "chat")
+    await of.store.stop("c", "chat", Extent.OLDEST)
 
 
 async def stop_all(of: Scene) -> None:
     """Stop all of its session before it is started."""
-    await of.store.stop_all("c", "chat")
+    await of.store.stop("c", "chat", Extent.ALL)
 
 
 async def stop_all_running(of: Scene) -> None:
     """Stop all of its session at work, as a reset does."""
     await of.claim()
-    await of.store.stop_all("c", "chat", abandon=True)
+    await of.store.stop("c", "chat", Extent.ABANDON)
 
 
 async def interrupt_pending(of: Scene) -> None:

@@ -9,6 +9,7 @@ from laneway.core.jobs.fire_decision import Fired, Firing, by_hand
 from laneway.core.jobs.record import FIRES_KEPT, FireKind, FireRecord, Misfire
 from laneway.core.records.states import RunState
 from laneway.core.schedules import Cron, Every
+from laneway.ports.control import Cancel
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from tests.contract.suite.frame import Part
@@ -69,7 +70,7 @@ class TestFireRecords(Part):
     ) -> None:
         made = await kept_job(store, clock.now())
         await store.fire([by_hand(made, "mine", clock.now())])
-        await store.cancel("c", "mine")
+        await store.change_run("c", "mine", Cancel())
         stepped = FireRecord(kind=FireKind.CLOCK_STEPPED, first=0, last=1)
         await store.fire([Firing(job_id="j", records=(stepped,) * FIRES_KEPT)])
 

@@ -12,8 +12,11 @@ from laneway.core.jobs.record import FireKind, FireRecord
 from laneway.core.records.run import ReceiptOutcome
 from laneway.core.records.states import RunState
 from laneway.core.schedules import At
-from laneway.ports.jobs import JobFilter
+from laneway.ports.control import Cancel
+from laneway.ports.jobs import EditJob, JobFilter
+from laneway.ports.settings import TaskDisabled
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import new_run
 from tests.contract.suite.frame import Part
@@ -84,7 +87,7 @@ class TestJobFires(Part):
         await kept_job(store, clock.now(), id="k")
         await clock.advance(HOUR)
         first, second = decided((await store.due_jobs()).jobs, clock.now())
-        await store.change_job(msgspec.structs.replace(made, call="touched"))
+        await store.change_job(EditJob(msgspec.structs.replace(made, call="touched")))
         gone = msgspec.structs.replace(first, job_id="gone")
 
         answers = await store.fire([first, gone, second])
@@ -120,9 +123,9 @@ class TestJobFires(Part):
     async def test_a_recorded_run_is_not_made_again_though_it_was_pruned(self, store: Store, clock: FakeClock) -> None:
         made = await kept_job(store, clock.now())
         await store.fire([by_hand(made, "mine", clock.now())])
-        await store.cancel("c", "mine")
+        await store.change_run("c", "mine", Cancel())
         await clock.advance(1)
-        await store.prune(dict.fromkeys([RunState.CANCELLED], 0))
+        await store.prune(OldRuns(dict.fromkeys([RunState.CANCELLED], 0)))
         assert await all_runs(store) == []
 
         assert await store.fire([by_hand(made, "mine", clock.now())]) == [Fired(True, (None,))]
@@ -154,7 +157,7 @@ class TestJobFires(Part):
     async def test_a_disabled_task_refuses_its_fires_and_no_others(self, store: Store, clock: FakeClock) -> None:
         await kept_job(store, clock.now(), id="j", task="mail")
         await kept_job(store, clock.now(), id="k")
-        await store.disable("mail", disabled=True)
+        await store.set(TaskDisabled("mail", disabled=True))
         await clock.advance(HOUR)
 
         first, second = await fire_due(store)
@@ -169,7 +172,7 @@ class TestJobFires(Part):
 
     async def test_a_refused_one_shot_is_kept_and_says_so(self, store: Store, clock: FakeClock) -> None:
         await kept_job(store, clock.now(), At(instant(clock.now() + SECOND)))
-        await store.disable("work", disabled=True)
+        await store.set(TaskDisabled("work", disabled=True))
         await clock.advance(1)
 
         await fire_due(store)

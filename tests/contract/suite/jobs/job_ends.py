@@ -14,6 +14,8 @@ from laneway.core.records.policy import TaskPolicy
 from laneway.core.records.retry import Retry
 from laneway.core.records.states import RunState
 from laneway.core.schedules import At
+from laneway.ports.control import Cancel
+from laneway.ports.jobs import EditJob, RemoveJob
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run
@@ -48,7 +50,7 @@ class TestJobEnds(Part):
         self, store: Store, clock: FakeClock, ending: Ending, state: RunState
     ) -> None:
         of = await scene(store, clock)
-        await store.remove_job("j")
+        await store.change_job(RemoveJob("j"))
 
         await ending(of)
 
@@ -62,7 +64,7 @@ class TestJobEnds(Part):
     ) -> None:
         of = await scene(store, clock)
         off = switched(await standing(store), clock.now(), "UTC", on=False)
-        await store.change_job(msgspec.structs.replace(off, call="off"))
+        await store.change_job(EditJob(msgspec.structs.replace(off, call="off")))
 
         await ending(of)
 
@@ -148,7 +150,7 @@ class TestAfterEnds(Part):
         of = await scene(store, clock)
         job = await standing(store)
         spec = msgspec.structs.replace(job.spec, description="edited", args='{"n":2}')
-        await store.change_job(msgspec.structs.replace(job, spec=spec, call="edit"))
+        await store.change_job(EditJob(msgspec.structs.replace(job, spec=spec, call="edit")))
 
         await succeed(of)
 
@@ -184,7 +186,7 @@ class TestAfterEnds(Part):
         of = await scene(store, clock, overlap=Overlap.ALLOW)
         await store.fire([by_hand(await standing(store), "mine", clock.now())])
 
-        await store.cancel("c", of.run_id)
+        await store.change_run("c", of.run_id, Cancel())
 
         job = await standing(store)
         assert (job.state.last_run, job.state.last_state) == ("mine", None)
@@ -203,7 +205,7 @@ class TestAfterEnds(Part):
         self, store: Store, clock: FakeClock
     ) -> None:
         of = await scene(store, clock, name="report")
-        await store.remove_job("j")
+        await store.change_job(RemoveJob("j"))
         other: JobRecord = await kept_job(store, clock.now(), id="other", name="report")
 
         await fail(of)

@@ -10,7 +10,7 @@ from laneway.core.jobs.plan import patched, switched
 from laneway.core.jobs.record import JobRecord, Source
 from laneway.core.schedules import Every
 from laneway.errors import JobExists
-from laneway.ports.jobs import JobFilter
+from laneway.ports.jobs import AddJob, EditJob, JobFilter, RemoveJob
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand
@@ -34,16 +34,16 @@ class TestJobs(Part):
     async def test_a_job_is_kept_as_it_was_made(self, store: Store, clock: FakeClock) -> None:
         made = new_job(clock.now(), Every(90, jitter=5), owner="ann", args='{"n":"ü"}', priority=3, timeout=SECOND)
 
-        assert await store.add_job(made) == made
+        assert await store.change_job(AddJob(made)) == made
 
         assert await all_jobs(store) == [made]
         assert await store.fires(made.id) == []
 
     async def test_of_a_job_that_is_there_nothing_changes(self, store: Store, clock: FakeClock) -> None:
         made = await kept_job(store, clock.now())
-        changed = await store.change_job(renamed(made, "other"))
+        changed = await store.change_job(EditJob(renamed(made, "other")))
 
-        assert await store.add_job(made) == changed
+        assert await store.change_job(AddJob(made)) == changed
 
         assert await all_jobs(store) == [changed]
 
@@ -63,9 +63,9 @@ class TestJobs(Part):
 
     async def test_a_name_may_be_used_again_once_its_job_is_gone(self, store: Store, clock: FakeClock) -> None:
         made = await kept_job(store, clock.now(), name="report")
-        await store.change_job(renamed(made, "other"))
+        await store.change_job(EditJob(renamed(made, "other")))
         await kept_job(store, clock.now(), id="second", name="report")
-        await store.remove_job("second")
+        await store.change_job(RemoveJob("second"))
 
         await kept_job(store, clock.now(), id="third", name="report")
 
@@ -106,7 +106,9 @@ class TestJobs(Part):
     async def test_a_job_is_listed_as_on_only_while_it_fires(self, store: Store, clock: FakeClock) -> None:
         made = await kept_job(store, clock.now())
 
-        off = await store.change_job(msgspec.structs.replace(switched(made, clock.now(), "UTC", on=False), call="off"))
+        off = await store.change_job(
+            EditJob(msgspec.structs.replace(switched(made, clock.now(), "UTC", on=False), call="off"))
+        )
 
         assert off is not None
         assert await store.jobs(JobFilter(on=True)) == []
@@ -121,7 +123,9 @@ class TestChangedJobs(Part):
         made = await kept_job(store, clock.now())
         spec = msgspec.structs.replace(made.spec, description="new")
 
-        changed = await store.change_job(msgspec.structs.replace(patched(made, spec, clock.now(), "UTC"), call="edit"))
+        changed = await store.change_job(
+            EditJob(msgspec.structs.replace(patched(made, spec, clock.now(), "UTC"), call="edit"))
+        )
 
         assert changed is not None
         assert (changed.spec, changed.version) == (spec, made.version + 1)
@@ -129,9 +133,9 @@ class TestChangedJobs(Part):
 
     async def test_a_change_of_another_version_changes_nothing(self, store: Store, clock: FakeClock) -> None:
         made = await kept_job(store, clock.now())
-        first = await store.change_job(renamed(made, "first", "one"))
+        first = await store.change_job(EditJob(renamed(made, "first", "one")))
 
-        assert await store.change_job(renamed(made, "second", "two")) is None
+        assert await store.change_job(EditJob(renamed(made, "second", "two"))) is None
 
         assert await all_jobs(store) == [first]
 
@@ -141,37 +145,37 @@ class TestChangedJobs(Part):
         await fire_due(store)
         fired = await standing(store)
 
-        assert await store.change_job(renamed(made, "late")) is None
+        assert await store.change_job(EditJob(renamed(made, "late"))) is None
 
         assert await all_jobs(store) == [fired]
         assert fired.version > made.version
 
     async def test_a_repeated_change_returns_what_it_wrote(self, store: Store, clock: FakeClock) -> None:
         made = await kept_job(store, clock.now())
-        first = await store.change_job(renamed(made, "first"))
+        first = await store.change_job(EditJob(renamed(made, "first")))
 
-        assert await store.change_job(renamed(made, "first")) == first
+        assert await store.change_job(EditJob(renamed(made, "first"))) == first
 
         await clock.advance(HOUR)
         await fire_due(store)
-        assert await store.change_job(renamed(made, "first")) == await standing(store)
+        assert await store.change_job(EditJob(renamed(made, "first"))) == await standing(store)
 
     async def test_the_empty_call_is_no_repeat(self, store: Store, clock: FakeClock) -> None:
         made = await kept_job(store, clock.now())
 
-        first = await store.change_job(renamed(made, "first", ""))
+        first = await store.change_job(EditJob(renamed(made, "first", "")))
         assert first is not None
-        second = await store.change_job(renamed(first, "second", ""))
+        second = await store.change_job(EditJob(renamed(first, "second", "")))
 
         assert second is not None
         assert (second.spec.name, second.version) == ("second", made.version + 2)
-        assert await store.change_job(renamed(first, "third", "")) is None
+        assert await store.change_job(EditJob(renamed(first, "third", ""))) is None
 
     async def test_nobody_changes_a_job_that_is_gone(self, store: Store, clock: FakeClock) -> None:
         made = await kept_job(store, clock.now())
-        await store.remove_job("j")
+        await store.change_job(RemoveJob("j"))
 
-        assert await store.change_job(renamed(made, "other")) is None
+        assert await store.change_job(EditJob(renamed(made, "other"))) is None
         assert await all_jobs(store) == []
 
     async def test_a_job_takes_no_name_that_its_owner_uses(self, store: Store, clock: FakeClock) -> None:
@@ -180,11 +184,11 @@ class TestChangedJobs(Part):
         await kept_job(store, clock.now(), id="bobs", name="free", owner="bob")
 
         with pytest.raises(JobExists) as caught:
-            await store.change_job(renamed(made, "taken"))
+            await store.change_job(EditJob(renamed(made, "taken")))
 
         assert caught.value.job_id == "other"
         assert await job_of(store) == made
-        changed = await store.change_job(renamed(made, "free"))
+        changed = await store.change_job(EditJob(renamed(made, "free")))
         assert changed is not None
         assert names([changed]) == ["free"]
 
@@ -192,7 +196,7 @@ class TestChangedJobs(Part):
         made = await kept_job(store, clock.now(), name="report", owner="ann")
         given = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, owner="bob"), call="give")
 
-        await store.change_job(given)
+        await store.change_job(EditJob(given))
 
         await kept_job(store, clock.now(), id="again", name="report", owner="ann")
         with pytest.raises(JobExists):
@@ -203,11 +207,13 @@ class TestChangedJobs(Part):
         await clock.advance(HOUR)
         await fire_due(store)
         [run_id] = await fired_runs(store)
+        job = await job_of(store)
 
-        assert await store.remove_job("j") is True
+        assert await store.change_job(RemoveJob("j")) == job
 
-        assert await store.remove_job("j") is False
-        assert await store.remove_job("never there") is False
+        assert job is not None
+        assert await store.change_job(RemoveJob("j")) is None
+        assert await store.change_job(RemoveJob("never there")) is None
         assert (await all_jobs(store), await all_fires(store)) == ([], [])
         assert (await store.due_jobs()).next_at is None
         hand = await Hand(store).register()

@@ -10,6 +10,7 @@ from laneway.core.records.policy import SessionPolicy
 from laneway.core.records.run import Request
 from laneway.core.records.states import RunState
 from laneway.core.schedules import Every
+from laneway.ports.control import Cancel
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -18,6 +19,7 @@ from tests.contract.suite.attempts.leases import pass_time
 from tests.contract.suite.frame import Part, ids, states
 from tests.support.invariants import all_runs
 from tests.support.jobs import HOUR, all_fires, fire_due, fired_runs, kept_job, standing
+from tests.support.sessions import session_of
 
 P, R, S, C, D = RunState.PENDING, RunState.RUNNING, RunState.SUCCEEDED, RunState.CANCELLED, RunState.DROPPED
 MINUTE = 60
@@ -116,7 +118,7 @@ class TestOverlaps(Part):
 
         assert len(await hand.claim(9)) == 3
         assert {run.session for run in await all_runs(store)} == {"job:j"}
-        assert await store.session("job:j") is None
+        assert await session_of(store, "job:j") is None
         assert await told(store) == [("fired", None, 1)] * 3
 
     async def test_a_fire_by_hand_goes_by_the_same_rule(self, store: Store, clock: FakeClock) -> None:
@@ -191,7 +193,7 @@ class TestNamedSessions(Part):
         await fire_again(store, clock)
 
         assert await told(store) == [("fired", None, 1)]
-        await store.cancel("c", "second")
+        await store.change_run("c", "second", Cancel())
         [receipt] = await store.submit([new_run("third", session="chat", policy=policy)])
         assert receipt.outcome.value == "accepted"
 

@@ -18,8 +18,14 @@ from laneway.core.records.states import RunState
 from laneway.core.transfer.move_state import MovePhase, Moving
 from laneway.core.transfer.pieces import FIRST
 from laneway.errors import StoreMoved, StoreUnavailable
+from laneway.ports.control import Answer, Cancel, Pause, Resume
 from laneway.ports.gates import Held
+from laneway.ports.jobs import AddJob, EditJob, RemoveJob
+from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import BreakerClosed, Hold, LaneSetting, LaneUnset, SessionSetting, TaskDisabled, UserCap
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldDeltas, OldRuns
 from laneway.stores.memory.store import MemoryStore
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run
@@ -34,24 +40,24 @@ THERE = "redis://there"
 CHANGES: dict[str, Callable[[Store], Awaitable[object]]] = {
     "submit": lambda store: store.submit([new_run()]),
     "fire": lambda store: store.fire([]),
-    "cancel": lambda store: store.cancel("call", "a"),
+    "cancel": lambda store: store.change_run("call", "a", Cancel()),
     "cancel_where": lambda store: store.cancel_where("call", RunFilter(task="work")),
-    "pause": lambda store: store.pause("call", "a"),
-    "resume": lambda store: store.resume("call", "a"),
-    "answer": lambda store: store.answer("call", "a", '"yes"'),
-    "stop": lambda store: store.stop("call", "chat"),
-    "stop_all": lambda store: store.stop_all("call", "chat"),
+    "pause": lambda store: store.change_run("call", "a", Pause()),
+    "resume": lambda store: store.change_run("call", "a", Resume()),
+    "answer": lambda store: store.change_run("call", "a", Answer('"yes"')),
+    "stop": lambda store: store.stop("call", "chat", Extent.OLDEST),
+    "stop_all": lambda store: store.stop("call", "chat", Extent.ALL),
     "declare_lanes": lambda store: store.declare_lanes([Lane("main", limit=1)]),
-    "set_lane": lambda store: store.set_lane(Lane("main", limit=1)),
-    "unset_lane": lambda store: store.unset_lane("main"),
-    "set_cap": lambda store: store.set_cap("ann", "main", 1),
-    "set_session": lambda store: store.set_session("chat", Rule(cap=1)),
-    "hold": lambda store: store.hold(Held.TASK, "work", held=True),
-    "disable": lambda store: store.disable("work", disabled=True),
-    "close_breaker": lambda store: store.close_breaker("work"),
-    "add_job": lambda store: store.add_job(new_job(0)),
-    "change_job": lambda store: store.change_job(new_job(0)),
-    "remove_job": lambda store: store.remove_job("j"),
+    "set_lane": lambda store: store.set(LaneSetting(Lane("main", limit=1))),
+    "unset_lane": lambda store: store.set(LaneUnset("main")),
+    "set_cap": lambda store: store.set(UserCap("ann", "main", 1)),
+    "set_session": lambda store: store.set(SessionSetting("chat", Rule(cap=1))),
+    "hold": lambda store: store.set(Hold(Held.TASK, "work", held=True)),
+    "disable": lambda store: store.set(TaskDisabled("work", disabled=True)),
+    "close_breaker": lambda store: store.set(BreakerClosed("work")),
+    "add_job": lambda store: store.change_job(AddJob(new_job(0))),
+    "change_job": lambda store: store.change_job(EditJob(new_job(0))),
+    "remove_job": lambda store: store.change_job(RemoveJob("j")),
     "restart_time": lambda store: store.restart_time(),
     "register": lambda store: Hand(store, "new").register(),
 }
@@ -59,8 +65,8 @@ CHANGES: dict[str, Callable[[Store], Awaitable[object]]] = {
 
 async def frozen(store: Store, move: str = "m") -> None:
     """Make the store the source of a move that is about to be copied."""
-    await store.shut_for(move, THERE)
-    assert await store.freeze(move) == 0
+    await store.move(Shut(move, THERE))
+    assert (await store.move(Freeze(move))).leases == 0
 
 
 class TestLeaving(Part):
@@ -69,15 +75,15 @@ class TestLeaving(Part):
     async def test_one_that_is_shut_takes_nothing_new_and_says_where_it_goes(self, store: Store) -> None:
         assert await store.moving() is None
 
-        found = await store.shut_for("m", THERE)
+        found = (await store.move(Shut("m", THERE))).standing
 
         assert found == await store.moving() == Moving(phase=MovePhase.SHUT, move="m", place=THERE)
-        assert await store.shut_for("another", "elsewhere") == found
+        assert (await store.move(Shut("another", "elsewhere"))).standing == found
         for change in ("submit", "fire", "register"):
             with pytest.raises(StoreMoved, match=f"this store has moved to {THERE}") as told:
                 await CHANGES[change](store)
             assert told.value.where == THERE
-        assert await store.reopen("m")
+        assert (await store.move(Reopen("m"))).done
         assert await store.moving() is None
         await store.submit([new_run()])
 
@@ -85,14 +91,14 @@ class TestLeaving(Part):
         hand = await Hand(store).register()
         await store.submit([new_run("a"), new_run("b")])
         claimed = await hand.claim(1)
-        await store.shut_for("m", THERE)
+        await store.move(Shut("m", THERE))
 
         reply = await hand.succeed(*claimed, room=5)
 
         assert (reply.claimed, reply.refused, reply.moved) == ([], [], THERE)
         assert (await store.get("a")).state is RunState.SUCCEEDED
         assert await hand.repeat_last() == reply
-        await store.reopen("m")
+        await store.move(Reopen("m"))
         reply = await hand.step(room=5)
         assert (ids(reply.claimed), reply.moved) == (["b"], None)
 
@@ -100,50 +106,50 @@ class TestLeaving(Part):
         hand = await Hand(store).register()
         await hand.rest()
 
-        await store.shut_for("m", THERE)
+        await store.move(Shut("m", THERE))
 
         assert await hand.hears()
         assert (await hand.rest()).moved == THERE
-        await store.reopen("m")
+        await store.move(Reopen("m"))
 
     async def test_people_may_still_control_what_is_there(self, store: Store) -> None:
         await store.submit([new_run("a"), new_run("b", session="chat")])
-        await store.shut_for("m", THERE)
+        await store.move(Shut("m", THERE))
 
-        await store.cancel("call", "a")
-        await store.pause("call", "b")
+        await store.change_run("call", "a", Cancel())
+        await store.change_run("call", "b", Pause())
 
         assert (await store.get("a")).state is RunState.CANCELLED
         assert (await store.get("b")).state is RunState.PAUSED
-        await store.reopen("m")
+        await store.move(Reopen("m"))
 
     async def test_who_knows_no_tasks_may_take_over_from_the_dead(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("a")])
         await hand.claim(1)
-        await store.shut_for("m", THERE)
-        assert await store.freeze("m") == 1
+        await store.move(Shut("m", THERE))
+        assert (await store.move(Freeze("m"))).leases == 1
         heir = await Hand(store, "heir", tasks=()).register()
 
         reply = await heir.reclaim("hand")
         await heir.lapse(*reply.lapsed)
 
-        assert await store.freeze("m") == 0
+        assert (await store.move(Freeze("m"))).leases == 0
         assert (await store.get("a")).state is RunState.PENDING
-        await store.reopen("m")
+        await store.move(Reopen("m"))
 
     async def test_it_is_frozen_once_nothing_is_executed(self, store: Store, clock: FakeClock) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("a"), new_run("b", delay=5)])
         [claimed] = await hand.claim(1)
-        await store.shut_for("m", THERE)
-        assert await store.freeze("m") == 1
+        await store.move(Shut("m", THERE))
+        assert (await store.move(Freeze("m"))).leases == 1
         assert (await store.moving() or Moving(phase=MovePhase.ARRIVED, move="", place="")).phase is MovePhase.SHUT
         await hand.succeed(claimed)
         with pytest.raises(StoreUnavailable, match="not the source of move other"):
-            await store.freeze("other")
+            await store.move(Freeze("other"))
 
-        assert await store.freeze("m") == await store.freeze("m") == 0
+        assert await store.move(Freeze("m")) == await store.move(Freeze("m")) == Moved(done=True)
 
         assert await store.moving() == Moving(phase=MovePhase.FROZEN, move="m", place=THERE)
         before = tally(await all_pieces(store))
@@ -151,11 +157,11 @@ class TestLeaving(Part):
         for _ in range(2):
             reply = await hand.step(results=[hand.result(claimed, Succeeded("1"))], room=5)
             assert (reply.claimed, reply.refused, reply.moved) == ([], [(claimed.number, claimed.fence)], THERE)
-        assert await store.prune(dict.fromkeys(RunState, 0)) == await store.trim(0) == 0
+        assert await store.prune(OldRuns(dict.fromkeys(RunState, 0))) == await store.prune(OldDeltas(0)) == 0
         assert hand.renew().leases == []
         assert before.differences(tally(await all_pieces(store))) == []
         await hand.leave()
-        await store.reopen("m")
+        await store.move(Reopen("m"))
 
     @pytest.mark.parametrize("change", CHANGES)
     async def test_nothing_changes_it_then(self, store: Store, change: str) -> None:
@@ -168,43 +174,43 @@ class TestLeaving(Part):
 
         assert before.differences(tally(await all_pieces(store))) == []
         assert (await store.get("a")).state is RunState.PENDING
-        await store.reopen("m")
+        await store.move(Reopen("m"))
 
     async def test_another_move_cannot_reopen_it(self, store: Store) -> None:
         await frozen(store)
 
-        assert not await store.reopen("other")
+        assert not (await store.move(Reopen("other"))).done
 
         assert (await store.moving() or Moving(phase=MovePhase.ARRIVED, move="", place="")).move == "m"
-        assert await store.reopen("m")
+        assert (await store.move(Reopen("m"))).done
 
 
 class TestArriving(Part):
     """The target of a move, and what arrives there."""
 
     async def test_nobody_uses_it_before_it_is_opened(self, store: Store) -> None:
-        assert await store.arrive("m", "sqlite:///there") == Moving(
+        assert (await store.move(Arrive("m", "sqlite:///there"))).standing == Moving(
             phase=MovePhase.ARRIVING, move="m", place="sqlite:///there"
         )
         for change in CHANGES.values():
             with pytest.raises(StoreUnavailable, match="is being filled by a move from sqlite:///there"):
                 await change(store)
         await store.unpack("m", [], ("runs", "7"))
-        assert await store.arrive("m", "sqlite:///there") == await store.moving()
+        assert (await store.move(Arrive("m", "sqlite:///there"))).standing == await store.moving()
         assert (await store.moving() or Moving(phase=MovePhase.ARRIVED, move="", place="")).mark == ("runs", "7")
         with pytest.raises(StoreUnavailable, match="not the target of move other"):
             await store.unpack("other", [], None)
 
-        assert await store.reopen("m")
+        assert (await store.move(Reopen("m"))).done
         await store.submit([new_run("a")])
 
     async def test_one_that_is_given_up_is_empty_again(self, store: Store, clock: FakeClock) -> None:
         source = MemoryStore(clock)
         await furnish(source, clock)
-        await store.arrive("m", "there")
+        await store.move(Arrive("m", "there"))
         await store.unpack("m", await all_pieces(source), None)
 
-        assert await store.reopen("m")
+        assert (await store.move(Reopen("m"))).done
 
         assert await store.holds() == []
         assert await all_runs(store) == []
@@ -215,7 +221,7 @@ class TestArriving(Part):
         hand = await Hand(store).register()
         await store.submit([new_run("a", key="k"), new_run("b")])
         await kept_job(store, clock.now())
-        await store.hold(Held.USER, "ann", held=True)
+        await store.set(Hold(Held.USER, "ann", held=True))
 
         found = await store.holds()
 
@@ -235,7 +241,7 @@ class TestArriving(Part):
         assert tally(pieces).differences(tally(await all_pieces(store, limit=7))) == []
         assert await shown(store, names) == await shown(source, names)
         assert await store.check() == []
-        await source.reopen("m")
+        await source.move(Reopen("m"))
         await self._goes_on(store, source, clock)
 
     async def test_all_leaves_for_another_store(self, store: Store, clock: FakeClock) -> None:
@@ -249,7 +255,7 @@ class TestArriving(Part):
         assert tally(await all_pieces(store)).differences(tally(await all_pieces(target))) == []
         assert await shown(target, names) == await shown(store, names)
         assert await target.check() == []
-        await store.reopen("m")
+        await store.move(Reopen("m"))
         await self._goes_on(store, target, clock)
         await check_drains(target, clock)
 
@@ -275,12 +281,12 @@ class TestArriving(Part):
         source = MemoryStore(clock)
         await furnish(source, clock)
         pieces = await all_pieces(source)
-        await store.arrive("m", "there")
+        await store.move(Arrive("m", "there"))
 
         for _ in range(2):
             await store.unpack("m", pieces, FIRST)
-        await store.open_up("m")
-        await store.open_up("m")
+        await store.move(OpenUp("m"))
+        await store.move(OpenUp("m"))
 
         assert tally(pieces).differences(tally(await all_pieces(store))) == []
         assert await store.check() == []
@@ -289,11 +295,11 @@ class TestArriving(Part):
         await bring([], store, "m")
         arrived = await store.moving()
         assert arrived == Moving(phase=MovePhase.ARRIVED, move="m", place="elsewhere")
-        assert not await store.reopen("m")
+        assert not (await store.move(Reopen("m"))).done
         await store.declare_lanes([Lane("main")])
         await store.submit([new_run("a")])
 
         await frozen(store, "n")
 
-        assert await store.reopen("n")
+        assert (await store.move(Reopen("n"))).done
         assert ids(await (await Hand(store).register()).claim(1)) == ["a"]

@@ -8,6 +8,7 @@ from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
 from tests.contract.suite.frame import Part, ids, start_order, states, widen
+from tests.support.sessions import session_of
 
 
 class TestDueTimes(Part):
@@ -105,7 +106,7 @@ class TestDueTimes(Part):
 
         [main] = [state for state in await store.lanes() if state.lane.name == "main"]
         assert main.ready == 1
-        assert await store.session("chat") is not None
+        assert await session_of(store, "chat") is not None
 
     async def test_delayed_runs_take_turns_from_when_they_are_due(self, store: Store, clock: FakeClock) -> None:
         hand = await Hand(store).register()

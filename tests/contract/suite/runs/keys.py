@@ -9,10 +9,15 @@ from laneway.core.common.keys import KEPT
 from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull
 from laneway.core.records.run import Receipt, ReceiptOutcome
 from laneway.core.records.states import TERMINAL, RunState
+from laneway.ports.control import Cancel
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import TaskDisabled
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, error, new_run
 from tests.contract.suite.frame import Part, counts, start_order
+from tests.support.sessions import session_of
 
 ACCEPTED, EXISTING, REFUSED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.EXISTING, ReceiptOutcome.REFUSED
 DAY = KEPT / SECOND
@@ -35,7 +40,7 @@ class TestKeys(Part):
         await hand.succeed(claimed)
 
         assert await store.submit([again]) == [Receipt(EXISTING, "a", state=RunState.SUCCEEDED)]
-        assert await store.count() == {"succeeded": 1}
+        assert (await store.depths()).runs == {"succeeded": 1}
         assert await counts(store) == {}
 
     @pytest.mark.parametrize("other", [Fields(task="mail"), Fields(user="bob"), Fields(user=None), Fields(key="l")])
@@ -53,7 +58,7 @@ class TestKeys(Part):
         [receipt] = await store.submit([new_run("b", key="k", lane="team", session="chat", priority=3, delay=5)])
 
         assert receipt == Receipt(EXISTING, "a", state=RunState.PENDING)
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
 
     async def test_a_key_with_other_arguments_is_a_conflict(self, store: Store) -> None:
         await store.submit([new_run("a", key="k", args={"x": 1})])
@@ -62,7 +67,7 @@ class TestKeys(Part):
 
         assert receipt == Receipt(REFUSED, "a", "key_conflict")
         assert await counts(store) == {"refused key_conflict": 1}
-        assert await store.count() == {"pending": 1}
+        assert (await store.depths()).runs == {"pending": 1}
 
     async def test_an_id_the_store_has_seen_comes_before_its_key(self, store: Store) -> None:
         await store.submit([new_run("a", key="k"), new_run("b")])
@@ -73,9 +78,9 @@ class TestKeys(Part):
         ]
 
     async def test_what_is_refused_stores_no_key(self, store: Store) -> None:
-        await store.disable("work", disabled=True)
+        await store.set(TaskDisabled("work", disabled=True))
         await store.submit([new_run("a", key="k")])
-        await store.disable("work", disabled=False)
+        await store.set(TaskDisabled("work", disabled=False))
         await store.declare_lanes([Lane("main", max_pending=1, when_full=WhenFull.WAIT)])
         await store.submit([new_run("first")])
         await store.submit([new_run("b", key="k")])
@@ -90,7 +95,7 @@ class TestKeys(Part):
         await store.submit([new_run("a", key="k")])
         await hand.fail(*await hand.claim(1), failure=error(kind="bad_result"))
         await store.submit([new_run("b", key="l")])
-        await store.cancel("c", "b")
+        await store.change_run("c", "b", Cancel())
 
         receipts = await store.submit([new_run("c", key="k"), new_run("d", key="l")])
 
@@ -103,7 +108,7 @@ class TestKeys(Part):
         policy = SessionPolicy(mode=Mode.COLLECT)
         await store.submit([new_run("a", key="k", session="chat", policy=policy)])
         await store.submit([new_run("m", key="l", session="chat", policy=policy)])
-        await store.stop_all("c", "chat")
+        await store.stop("c", "chat", Extent.ALL)
 
         receipts = await store.submit([new_run("b", key="k"), new_run("c", key="l")])
 
@@ -129,12 +134,12 @@ class TestKeys(Part):
         await store.submit([new_run("a", key="k")])
         await start_order(hand)
         await clock.advance(60)
-        assert await store.prune(EVERYTHING) == 1
+        assert await store.prune(OldRuns(EVERYTHING)) == 1
 
         assert await store.submit([new_run("b", key="k")]) == [Receipt(EXISTING, "a")]
         assert await store.submit([new_run("b", key="k", args={"x": 1})]) == [Receipt(REFUSED, "a", "key_conflict")]
         await clock.advance(DAY)
-        await store.prune(EVERYTHING)
+        await store.prune(OldRuns(EVERYTHING))
 
         assert await store.submit([new_run("b", key="k")]) == [Receipt(ACCEPTED, "b")]
 
@@ -143,9 +148,9 @@ class TestKeys(Part):
         await store.submit([new_run("a", key="k")])
         await start_order(hand)
         await clock.advance(2 * DAY)
-        await store.prune({})
+        await store.prune(OldRuns({}))
 
         assert await store.submit([new_run("b", key="k")]) == [Receipt(EXISTING, "a", state=RunState.SUCCEEDED)]
-        await store.prune(EVERYTHING)
+        await store.prune(OldRuns(EVERYTHING))
 
         assert await store.submit([new_run("b", key="k")]) == [Receipt(ACCEPTED, "b")]

@@ -12,6 +12,7 @@ from laneway.core.records.run import RunFilter
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import UnknownRun
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs
 from tests.contract.suite.frame import Part, widen
@@ -44,25 +45,25 @@ class TestPruning(Part):
     ) -> None:
         await ended(store, clock, "a", apart=0)
         await clock.advance(60)
-        assert await store.prune(ALL) == 0
+        assert await store.prune(OldRuns(ALL)) == 0
 
         await clock.advance(0.000001)
 
-        assert await store.prune(ALL) == 1
+        assert await store.prune(OldRuns(ALL)) == 1
         assert await left(store) == []
 
     async def test_all_that_belongs_to_it_goes_with_it(self, store: Store, clock: FakeClock) -> None:
         await ended(store, clock, "a", "b")
         await clock.advance(58.5)
 
-        await store.prune(ALL)
+        await store.prune(OldRuns(ALL))
 
         with pytest.raises(UnknownRun):
             await store.get("a")
         with pytest.raises(UnknownRun):
             await store.events("a")
         assert await store.runs(RunFilter(state=RunState.SUCCEEDED), limit=10) == [await store.get("b")]
-        assert await store.count() == {"succeeded": 1}
+        assert (await store.depths()).runs == {"succeeded": 1}
         assert [event.kind for event in await store.events("b")] == ["started", "result", "done"]
 
     async def test_age_counts_from_the_end_and_not_from_the_acceptance(self, store: Store, clock: FakeClock) -> None:
@@ -75,7 +76,7 @@ class TestPruning(Part):
             hand.renew()
         await hand.succeed(long)
 
-        assert await store.prune(ALL) == 1
+        assert await store.prune(OldRuns(ALL)) == 1
         assert await left(store) == ["long"]
 
     async def test_those_that_ended_first_go_first_and_no_more_than_the_limit(
@@ -89,12 +90,12 @@ class TestPruning(Part):
             await clock.advance(1)
         await clock.advance(100)
 
-        assert await store.prune(ALL, limit=1) == 1
+        assert await store.prune(OldRuns(ALL), limit=1) == 1
         assert await left(store) == ["a", "b", "d"]
-        assert await store.prune(ALL, limit=2) == 2
+        assert await store.prune(OldRuns(ALL), limit=2) == 2
         assert await left(store) == ["a"]
-        assert await store.prune(ALL, limit=2) == 1
-        assert await store.prune(ALL, limit=2) == 0
+        assert await store.prune(OldRuns(ALL), limit=2) == 1
+        assert await store.prune(OldRuns(ALL), limit=2) == 0
 
     async def test_the_oldest_of_all_states_goes_first(self, store: Store, clock: FakeClock) -> None:
         hand = await Hand(store).register()
@@ -105,7 +106,7 @@ class TestPruning(Part):
             await clock.advance(1)
         await clock.advance(100)
 
-        assert await store.prune(ALL, limit=2) == 2
+        assert await store.prune(OldRuns(ALL), limit=2) == 2
 
         assert await left(store) == ["c"]
 
@@ -115,7 +116,7 @@ class TestPruning(Part):
         await hand.succeed(*reversed(await hand.claim(5)))
         await clock.advance(61)
 
-        await store.prune(ALL, limit=3)
+        await store.prune(OldRuns(ALL), limit=3)
 
         assert await left(store) == ["r-00003", "r-00004"]
 
@@ -127,11 +128,11 @@ class TestPruning(Part):
         await hand.fail(*await hand.claim(), failure=error(kind="bad_result"))
         await clock.advance(3600)
 
-        assert await store.prune({}) == 0
-        assert await store.prune({RunState.FAILED: 2 * 3600 * SECOND, RunState.SUCCEEDED: MINUTE}) == 1
+        assert await store.prune(OldRuns({})) == 0
+        assert await store.prune(OldRuns({RunState.FAILED: 2 * 3600 * SECOND, RunState.SUCCEEDED: MINUTE})) == 1
         assert await left(store) == ["bad"]
-        assert await store.prune({RunState.SUCCEEDED: 0, RunState.CANCELLED: 0, RunState.DROPPED: 0}) == 0
-        assert await store.prune({RunState.FAILED: MINUTE}) == 1
+        assert await store.prune(OldRuns({RunState.SUCCEEDED: 0, RunState.CANCELLED: 0, RunState.DROPPED: 0})) == 0
+        assert await store.prune(OldRuns({RunState.FAILED: MINUTE})) == 1
 
     async def test_what_has_not_ended_is_never_pruned(self, store: Store, clock: FakeClock) -> None:
         hand = await Hand(store).register()
@@ -146,7 +147,7 @@ class TestPruning(Part):
         before = await all_runs(store)
         clock.step(10**5)
 
-        assert await store.prune(dict.fromkeys(RunState, 0)) == 0
+        assert await store.prune(OldRuns(dict.fromkeys(RunState, 0))) == 0
 
         assert await all_runs(store) == before
         assert [event.kind for event in await store.events("running")] == ["started", "log"]
@@ -155,7 +156,7 @@ class TestPruning(Part):
     async def test_a_number_is_not_given_again_and_an_id_is_new_again(self, store: Store, clock: FakeClock) -> None:
         await ended(store, clock, "a", "b")
         await clock.advance(100)
-        assert await store.prune(ALL) == 2
+        assert await store.prune(OldRuns(ALL)) == 2
 
         await store.submit([new_run("b"), new_run("c")])
 
@@ -168,7 +169,7 @@ class TestPruning(Part):
         await clock.advance(100)
         first = await store.runs(RunFilter(), limit=2)
 
-        await store.prune(ALL, limit=2)
+        await store.prune(OldRuns(ALL), limit=2)
 
         rest = await store.runs(RunFilter(), limit=10, before=first[-1].number)
         assert [run.id for run in (*first, *rest)] == ["e", "d", "c"]
@@ -180,7 +181,7 @@ class TestPruning(Part):
             await hand.succeed(*await hand.claim())
             await clock.advance(100)
             hand.renew()
-            await store.prune(ALL)
+            await store.prune(OldRuns(ALL))
 
         assert await left(store) == ["r-00002", "r-00003"]
         assert [run.id for run in await hand.claim(5)] == ["r-00002"]
@@ -191,7 +192,7 @@ class TestPruning(Part):
         [run] = await hand.claim()
         await hand.succeed(run)
         await clock.advance(100)
-        await store.prune(ALL)
+        await store.prune(OldRuns(ALL))
         hand.renew()
 
         reply = await hand.succeed(run)
@@ -206,7 +207,7 @@ class TestPruning(Part):
         await hand.succeed(*await hand.claim(300))
         await clock.advance(100)
 
-        counts = await asyncio.gather(*(store.prune(ALL, limit=40) for _ in range(10)))
+        counts = await asyncio.gather(*(store.prune(OldRuns(ALL), limit=40) for _ in range(10)))
 
         assert sum(counts) == 300
         assert await left(store) == []
@@ -225,5 +226,5 @@ class TestPruning(Part):
         assert await all_runs(store) == before
         examination = await store.examine()
         assert (examination.damage, examination.findings) == ([], [])
-        assert examination.runs == await store.count()
+        assert examination.runs == (await store.depths()).runs
         assert [worker.incarnation.id for worker in examination.workers or ()] == ["hand"]

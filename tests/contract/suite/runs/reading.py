@@ -133,11 +133,11 @@ class TestReading(Part):
 
     async def test_runs_are_counted_by_state(self, store: Store) -> None:
         hand = await Hand(store).register()
-        assert await store.count() == {}
+        assert (await store.depths()).runs == {}
         await store.submit(new_runs(6, "r"))
         first, second, _ = await hand.claim(3)
 
         await hand.succeed(first)
         await hand.fail(second)
 
-        assert await store.count() == {"pending": 4, "running": 1, "succeeded": 1}
+        assert (await store.depths()).runs == {"pending": 4, "running": 1, "succeeded": 1}

@@ -14,6 +14,7 @@ from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
 from tests.contract.suite.frame import Part
 from tests.support.invariants import all_runs
+from tests.support.sessions import session_of
 
 SPECIAL = "'; drop table runs; -- \" % _ * ? [a] {x} \\ $1 :x ключ 鍵 🗝"
 
@@ -69,7 +70,7 @@ class TestSubmissions(Part):
     async def test_an_empty_batch_changes_nothing(self, store: Store) -> None:
         assert await store.submit([]) == []
 
-        assert await store.count() == {}
+        assert (await store.depths()).runs == {}
 
     async def test_a_repeated_submission_changes_nothing_and_is_accepted_again(
         self, store: Store, clock: FakeClock
@@ -130,7 +131,7 @@ class TestSubmissions(Part):
 
         await store.submit(batch)
 
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.active, state.queued) == (0, 2)
 
@@ -198,7 +199,7 @@ class TestSubmissions(Part):
 
         [claimed] = await hand.claim(2)
         assert (claimed.task, claimed.lane, claimed.user, claimed.session) == (SPECIAL,) * 4
-        state = await store.session(SPECIAL)
+        state = await session_of(store, SPECIAL)
         assert state is not None
         assert (state.name, state.active, state.queued) == (SPECIAL, 1, 1)
 
@@ -210,7 +211,7 @@ class TestSubmissions(Part):
         assert [run.user for run in await all_runs(store)] == names
         assert [(await store.get(name)).id for name in names] == names
         for name in names:
-            state = await store.session(name)
+            state = await session_of(store, name)
             assert state is not None
             assert state.queued == 1
 
@@ -221,4 +222,4 @@ class TestSubmissions(Part):
 
         assert [receipt.run_id for receipt in receipts] == [new.id for new in batch]
         assert [run.id for run in await all_runs(store)] == [new.id for new in batch]
-        assert await store.count() == {"pending": 1201}
+        assert (await store.depths()).runs == {"pending": 1201}

@@ -9,7 +9,9 @@ from laneway.core.lifecycle.outcome import Failed, Succeeded
 from laneway.core.lifecycle.step import Emitted
 from laneway.core.records.events import Event, deltas, draft
 from laneway.core.records.run import Claimed
+from laneway.ports.control import Cancel
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldDeltas, OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs
 from tests.contract.suite.attempts.settling import one_running
@@ -59,7 +61,7 @@ class TestTrimming(Part):
         log = await streamed(store, "a", "ldd", "d", "dld", "l", "dd", last="dld")
         await clock.advance(3601)
 
-        assert await store.trim(HOUR) == 1
+        assert await store.prune(OldDeltas(HOUR)) == 1
 
         after = await store.events("a")
         assert after == expected(log)
@@ -77,7 +79,7 @@ class TestTrimming(Part):
                 run_id = f"{number}{last}"
                 log = await streamed(store, run_id, *shape, last=last, name=f"hand of {run_id}")
                 await clock.advance(3601)
-                await store.trim(HOUR)
+                await store.prune(OldDeltas(HOUR))
                 whole = expected(log)
                 for after in range(log[-1].seq + 2):
                     for limit in (1, 2, 100):
@@ -88,29 +90,29 @@ class TestTrimming(Part):
     async def test_only_what_ended_long_enough_ago_is_trimmed(self, store: Store, clock: FakeClock) -> None:
         before = await streamed(store, "a", "dd")
         await clock.advance(3600)
-        assert await store.trim(HOUR) == 0
+        assert await store.prune(OldDeltas(HOUR)) == 0
         assert await store.events("a") == before
 
         await clock.advance(0.000001)
 
-        assert await store.trim(HOUR) == 1
+        assert await store.prune(OldDeltas(HOUR)) == 1
         assert await store.events("a") == expected(before)
 
     async def test_a_run_that_has_not_ended_is_left_alone(self, store: Store, clock: FakeClock) -> None:
         hand, run = await one_running(store)
         await say(hand, run, "dd")
         await clock.advance(7200)
-        assert await store.trim(0) == 0
+        assert await store.prune(OldDeltas(0)) == 0
         await hand.fail(run)  # it will be tried again
         await clock.advance(7200)
-        assert await store.trim(0) == 0
+        assert await store.prune(OldDeltas(0)) == 0
         [run] = await hand.claim()
         await say(hand, run, "dd")
         await hand.settle([run], Failed(error("hopeless", "gave_up")))
         log = await store.events("a")
         await clock.advance(1)
 
-        assert await store.trim(0) == 1
+        assert await store.prune(OldDeltas(0)) == 1
 
         assert await store.events("a") == expected(log)
         assert [mark.attempt for mark in await store.events("a") if mark.kind == "trimmed"] == [1, 2]
@@ -121,11 +123,11 @@ class TestTrimming(Part):
         hand, run = await one_running(store)
         await say(hand, run, "ldd")
         await hand.release(run)
-        await store.cancel("call", "a")
+        await store.change_run("call", "a", Cancel())
         log = await store.events("a")
         await clock.advance(3601)
 
-        assert await store.trim(HOUR) == 1
+        assert await store.prune(OldDeltas(HOUR)) == 1
 
         assert await store.events("a") == expected(log)
 
@@ -135,11 +137,11 @@ class TestTrimming(Part):
             await clock.advance(1)
         await clock.advance(3600)
 
-        assert await store.trim(HOUR, limit=2) == 2
+        assert await store.prune(OldDeltas(HOUR), limit=2) == 2
         trimmed = [(await store.events(f"r{number}"))[1].kind == "trimmed" for number in range(5)]
         assert trimmed == [True, True, False, False, False]
-        assert [await store.trim(HOUR, limit=2) for _ in range(3)] == [2, 1, 0]
-        assert await store.trim(HOUR, limit=0) == 0
+        assert [await store.prune(OldDeltas(HOUR), limit=2) for _ in range(3)] == [2, 1, 0]
+        assert await store.prune(OldDeltas(HOUR), limit=0) == 0
 
     async def test_what_has_no_deltas_is_not_even_counted(self, store: Store, clock: FakeClock) -> None:
         hand = await Hand(store).register()
@@ -151,22 +153,22 @@ class TestTrimming(Part):
         before = await store.events("plain-00000")
         await clock.advance(7200)
 
-        assert await store.trim(HOUR) == 0
+        assert await store.prune(OldDeltas(HOUR)) == 0
         assert await store.events("plain-00000") == before
 
     async def test_a_deleted_run_leaves_nothing_to_trim(self, store: Store, clock: FakeClock) -> None:
         await streamed(store, "a", "dd")
         await clock.advance(7200)
 
-        assert await store.prune(ALL) == 1
-        assert await store.trim(0) == 0
+        assert await store.prune(OldRuns(ALL)) == 1
+        assert await store.prune(OldDeltas(0)) == 0
 
     async def test_a_trimmed_run_is_deleted_whole(self, store: Store, clock: FakeClock) -> None:
         await streamed(store, "a", "dd", last="d")
         await clock.advance(7200)
-        await store.trim(0)
+        await store.prune(OldDeltas(0))
 
-        assert await store.prune(ALL) == 1
+        assert await store.prune(OldRuns(ALL)) == 1
         assert (await store.examine()).findings == []
 
     async def test_what_a_late_worker_streams_is_refused_and_leaves_nothing_to_trim(
@@ -177,4 +179,4 @@ class TestTrimming(Part):
         await say(hand, run, "dd")
         await clock.advance(7200)
 
-        assert await store.trim(0) == 0
+        assert await store.prune(OldDeltas(0)) == 0

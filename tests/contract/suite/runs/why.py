@@ -9,7 +9,10 @@ from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy
 from laneway.core.records.run import Gate, Reason, RunFilter
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
+from laneway.ports.control import Pause, Resume
 from laneway.ports.gates import Held
+from laneway.ports.moving import Freeze, Reopen, Shut
+from laneway.ports.settings import Hold, LaneSetting, SessionSetting, UserCap
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, new_run, new_runs
@@ -66,7 +69,7 @@ class TestWhy(Part):
         expected = [Reason(Gate.USER_AT_CAP, "user ann", runs=("ann-00000",))]
 
         assert await store.why("ann-00001") == expected
-        await store.set_cap("ann", "main", 2)
+        await store.set(UserCap("ann", "main", 2))
         assert [reason.gate for reason in await store.why("ann-00001")] == [Gate.TURN]
 
     async def test_a_session_names_who_is_before_it(self, store: Store) -> None:
@@ -133,7 +136,7 @@ class TestWhy(Part):
         await store.declare_lanes([Lane("tight", limit=1)])
         await store.submit([new_run("a", **MINE)])
 
-        await store.hold(what, name, held=True)
+        await store.set(Hold(what, name, held=True))
         assert await store.why("a") == [Reason(Gate.PAUSED, f"{what} {name}")]
         assert await hand.claim(9) == []
 
@@ -141,7 +144,7 @@ class TestWhy(Part):
 
     async def test_a_paused_run_says_so(self, store: Store) -> None:
         await store.submit(new_runs(2, "s", session="chat"))
-        await store.pause("c", "s-00001")
+        await store.change_run("c", "s-00001", Pause())
 
         first, second = await store.why("s-00001")
 
@@ -151,7 +154,7 @@ class TestWhy(Part):
     async def test_a_store_that_is_shut_for_a_move_says_so_and_where_to(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("a"), new_run("p"), new_run("r"), new_run("w")])
-        await store.pause("c", "p")
+        await store.change_run("c", "p", Pause())
         claimed = {run.id: run for run in await hand.claim(3)}
         await hand.wait(claimed["w"], "go")
         await hand.release(claimed["a"])
@@ -164,14 +167,14 @@ class TestWhy(Part):
         }
         assert await store.why("a") == [Reason(Gate.TURN, "lane main", ahead=0)]
 
-        await store.shut_for("m", THERE)
+        await store.move(Shut("m", THERE))
 
         assert {name: await store.why(name) for name in expected} == expected
         assert await hand.claim(9) == []
         await hand.succeed(claimed["r"])
-        assert await store.freeze("m") == 0
+        assert (await store.move(Freeze("m"))).leases == 0
         assert {name: await store.why(name) for name in expected} == expected
-        await store.reopen("m")
+        await store.move(Reopen("m"))
         assert await store.why("a") == [Reason(Gate.TURN, "lane main", ahead=0)]
         assert ids(await hand.claim(9)) == ["a"]
 
@@ -190,8 +193,8 @@ class TestWhy(Part):
         due = Reason(Gate.NOT_DUE, opens_at=(await store.get("b")).due_at)
         assert await store.why("b") == [due, held]
         assert await store.why("c") == [Reason(Gate.TURN, "lane main", ahead=0)]
-        await store.pause("p", "b")
-        await store.resume("r", "b")
+        await store.change_run("p", "b", Pause())
+        await store.change_run("r", "b", Resume())
         assert await store.why("b") == [due, held]
         await Hand(store, "two").register()
         assert await store.why("b") == [due]
@@ -231,7 +234,7 @@ class TestWhy(Part):
     async def test_only_with_every_gate_open_does_a_run_start(
         self, store: Store, clock: FakeClock, left: str | None
     ) -> None:
-        await store.set_lane(Lane("lane", limit=1, per_user=1))
+        await store.set(LaneSetting(Lane("lane", limit=1, per_user=1)))
         busy = await Hand(store, "busy", tasks={"task"}).register()
         fields = Fields(user="user", session="session", lane="lane", task="task")
         await store.submit([new_run("active", **fields)])
@@ -239,7 +242,7 @@ class TestWhy(Part):
         await busy.leave()
         await store.submit([new_run("wanted", **fields | Fields(delay=5))])
         for what in Held:
-            await store.hold(what, what.value, held=True)
+            await store.set(Hold(what, what.value, held=True))
         assert len(await store.why("wanted")) == len(GATES)
 
         taker = await Hand(store, "taker", tasks={"other"} if left == "worker" else {"task"}).register()
@@ -257,13 +260,13 @@ class TestWhy(Part):
             case "due":
                 await clock.advance(5)
             case "busy session":
-                await store.set_session("session", Rule(max_concurrent=2))
+                await store.set(SessionSetting("session", Rule(max_concurrent=2)))
             case "full lane":
-                await store.set_lane(Lane("lane", limit=2, per_user=1))
+                await store.set(LaneSetting(Lane("lane", limit=2, per_user=1)))
             case "user at the cap":
-                await store.set_cap("user", "lane", 2)
+                await store.set(UserCap("user", "lane", 2))
             case Held.LANE | Held.USER | Held.SESSION | Held.TASK:
-                await store.hold(Held(gate), gate, held=False)
+                await store.set(Hold(Held(gate), gate, held=False))
 
     async def test_every_pending_run_of_a_busy_scene_has_a_reason(self, store: Store, clock: FakeClock) -> None:
         hand = await Hand(store).register()
@@ -289,7 +292,7 @@ class TestWhy(Part):
         await store.submit(
             [new_run("scan", task="scan"), new_run("w", session="talk", policy=SessionPolicy(debounce=3))]
         )
-        await store.hold(Held.USER, "bob", held=True)
+        await store.set(Hold(Held.USER, "bob", held=True))
 
         for room in (3, 2, 9):
             claimed = await hand.claim(room)

@@ -14,6 +14,7 @@ from laneway.core.records.policy import Lane, Mode, SessionPolicy, WhenFull, Whi
 from laneway.core.records.run import MessageKind, Receipt, ReceiptOutcome
 from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting
+from laneway.ports.control import Answer, Pause, Resume
 from laneway.ports.store import Store
 from laneway.testing.hand import Hand, new_run
 from tests.contract.suite.attempts.memos import recalled
@@ -44,7 +45,7 @@ class TestWhileWaitingAnswer(Part):
         [taken] = await store.messages("a")
         assert (taken.id, taken.kind, taken.nth, taken.user) == ("m", MessageKind.ANSWERED, 1, "ann")
         assert await counts(store) == {"answered": 1}
-        assert await store.count() == {"pending": 2}
+        assert (await store.depths()).runs == {"pending": 2}
         reply = await hand.step(room=5)
         assert (ids(reply.claimed), reply.requests) == (["a"], [])
 
@@ -56,11 +57,11 @@ class TestWhileWaitingAnswer(Part):
         await hand.wait(again, "next")
         assert await store.submit([message()]) == [ANSWERED]
         assert await states(store, "a") == [W]
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         await hand.succeed(*await hand.claim())
 
         assert await store.submit([message()]) == [ANSWERED]
-        assert await store.count() == {"succeeded": 1}
+        assert (await store.depths()).runs == {"succeeded": 1}
 
     async def test_its_key_stands_for_the_run(self, store: Store) -> None:
         await ask_in_chat(store, WhileWaiting.ANSWER)
@@ -104,7 +105,7 @@ class TestWhileWaitingAnswer(Part):
         await store.submit([message()])
 
         with pytest.raises(NotWaiting):
-            await store.answer("c", "a", "1")
+            await store.change_run("c", "a", Answer("1"))
 
     async def test_it_passes_a_lane_that_is_full(self, store: Store) -> None:
         await ask_in_chat(store, WhileWaiting.ANSWER)
@@ -115,7 +116,7 @@ class TestWhileWaitingAnswer(Part):
 
     async def test_a_requested_pause_takes_hold(self, store: Store) -> None:
         hand, claimed = await started(store, session="chat", policy=SessionPolicy(while_waiting="answer"))
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.wait(claimed, "ok")
 
         assert await store.submit([message()]) == [ANSWERED]
@@ -124,9 +125,9 @@ class TestWhileWaitingAnswer(Part):
 
     async def test_a_pause_that_was_taken_back_leaves_it_asking(self, store: Store) -> None:
         hand, claimed = await started(store, session="chat", policy=SessionPolicy(while_waiting="answer"))
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.wait(claimed, "ok")
-        await store.resume("r", "a")
+        await store.change_run("r", "a", Resume())
 
         assert await store.submit([message()]) == [ANSWERED]
 
@@ -179,7 +180,7 @@ class TestWhileWaitingAnswer(Part):
 
         await hand.succeed(*await hand.claim())
 
-        assert await store.count() == {"succeeded": 1}
+        assert (await store.depths()).runs == {"succeeded": 1}
 
     async def test_a_run_that_is_tried_again_by_hand_does_not_inherit_it(self, store: Store) -> None:
         hand = await ask_in_chat(store, WhileWaiting.ANSWER)

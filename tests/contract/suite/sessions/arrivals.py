@@ -8,6 +8,7 @@ from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.records.policy import Mode, SessionPolicy
 from laneway.core.records.run import MessageKind, Receipt, ReceiptOutcome, Request
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel, Pause
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -71,7 +72,7 @@ class TestArrivals(Part):
         if queued is D:
             expected_counts["dropped interrupted"] = 1
         assert await counts(store) == expected_counts
-        count = await store.count()
+        count = (await store.depths()).runs
         is_made = receipt.outcome is ACCEPTED
         assert sum(count.values()) == is_made + (queued is not None) + (active is not None)
 
@@ -119,7 +120,7 @@ class TestArrivals(Part):
 
     async def test_a_paused_run_that_is_queued_still_collects(self, store: Store) -> None:
         await store.submit(new_runs(2, "q", session="chat"))
-        await store.pause("c", "q-00001")
+        await store.change_run("c", "q-00001", Pause())
 
         [receipt] = await store.submit([new_run("m", session="chat", policy=SessionPolicy(mode=Mode.COLLECT))])
 
@@ -147,7 +148,7 @@ class TestArrivals(Part):
         await store.submit(new_runs(3, "s", session="chat", max_concurrent=3))
         retried, paused, running = await hand.claim(3)
         await hand.fail(retried)
-        await store.pause("c", paused.id)
+        await store.change_run("c", paused.id, Pause())
         await hand.pause(paused)
 
         policy = SessionPolicy(mode=Mode.INTERRUPT)
@@ -165,7 +166,7 @@ class TestArrivals(Part):
         await store.submit([new_run("new", session="chat", policy=policy), new_run("next", session="chat")])
 
         await hand.stop(first)
-        await store.cancel("c", "new")
+        await store.change_run("c", "new", Cancel())
 
         assert await hand.claim(9) == []
         assert ids((await hand.stop(second, room=9)).claimed) == ["next"]

@@ -8,11 +8,15 @@ from laneway.core.common.instants import SECOND
 from laneway.core.records.policy import Mode, SessionPolicy
 from laneway.core.records.run import Receipt, ReceiptOutcome, Request
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel, Pause, Resume
 from laneway.ports.gates import Held
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import Hold
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, new_run, new_runs
 from tests.contract.suite.frame import Part, counts, ids, kinds, start_order, states
+from tests.support.sessions import session_of
 
 ACCEPTED, MERGED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED
 QUICK = SessionPolicy(debounce=2)  # and so at most ten seconds
@@ -20,7 +24,7 @@ QUICK = SessionPolicy(debounce=2)  # and so at most ten seconds
 
 async def windows(store: Store, session: str = "chat") -> int:
     """Return how many windows of the session are open."""
-    state = await store.session(session)
+    state = await session_of(store, session)
     return 0 if state is None else state.windows
 
 
@@ -43,7 +47,7 @@ class TestWindows(Part):
         assert await due_in(store, clock, "a") == pytest.approx(2)
         assert await kinds(store, "a") == ["merged"]
         assert await counts(store) == {"merged": 1}
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.windows, state.queued, state.active) == (1, 0, 0)
         await clock.advance(1.5)
@@ -52,7 +56,7 @@ class TestWindows(Part):
         [claimed] = await hand.claim(9)
         assert (claimed.id, claimed.messages) == ("a", 1)
         assert await windows(store) == 0
-        assert await store.count() == {"running": 1}
+        assert (await store.depths()).runs == {"running": 1}
 
     async def test_a_run_starts_never_later_than_max_wait_after_the_first(self, store: Store, clock: FakeClock) -> None:
         hand = await Hand(store).register()
@@ -88,7 +92,7 @@ class TestWindows(Part):
         [receipt] = await store.submit([new_run("b", session="chat", policy=QUICK)])
 
         assert receipt == Receipt(ACCEPTED, "b")
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.queued, state.windows) == (1, 1)
 
@@ -172,38 +176,38 @@ class TestWindows(Part):
         hand = await Hand(store).register()
         await store.submit([new_run("a", session="chat", policy=QUICK)])
 
-        await store.pause("c1", "a")
+        await store.change_run("c1", "a", Pause())
 
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
         [receipt] = await store.submit([new_run("b", session="chat", policy=QUICK)])
         assert receipt == Receipt(ACCEPTED, "b")
         await clock.advance(9)
-        await store.resume("c2", "a")
+        await store.change_run("c2", "a", Resume())
         assert await start_order(hand) == ["b", "a"]
 
     async def test_a_window_is_closed_by_a_cancel_of_its_run(self, store: Store) -> None:
         await store.submit([new_run("a", session="chat", policy=QUICK)])
 
-        await store.cancel("c1", "a")
+        await store.change_run("c1", "a", Cancel())
 
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
         assert await kinds(store, "a") == ["cancel_requested", "done"]
         assert (await store.submit([new_run("b", session="chat", policy=QUICK)]))[0] == Receipt(ACCEPTED, "b")
 
     async def test_a_window_is_closed_by_stop_all(self, store: Store) -> None:
         await store.submit([new_run("a", session="chat", policy=QUICK), new_run("m", session="chat", policy=QUICK)])
 
-        stopped = await store.stop_all("c1", "chat")
+        stopped = await store.stop("c1", "chat", Extent.ALL)
 
         assert (stopped.cancelled, stopped.dropped) == ((), ("a",))
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
         assert await kinds(store, "a") == ["merged", "dropped", "done"]
         assert (await store.submit([new_run("b", session="chat", policy=QUICK)]))[0] == Receipt(ACCEPTED, "b")
 
     async def test_stop_leaves_a_window_open(self, store: Store) -> None:
         await store.submit([new_run("a", session="chat", policy=QUICK)])
 
-        assert (await store.stop("c1", "chat")).cancelled == ()
+        assert (await store.stop("c1", "chat", Extent.OLDEST)).cancelled == ()
 
         assert await windows(store) == 1
 
@@ -212,14 +216,14 @@ class TestWindows(Part):
     ) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("a", session="chat", policy=QUICK)])
-        await store.hold(Held.SESSION, "chat", held=True)
+        await store.set(Hold(Held.SESSION, "chat", held=True))
         await clock.advance(2)
         assert await hand.claim(9) == []
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.windows, state.queued) == (0, 1)
 
-        await store.hold(Held.SESSION, "chat", held=False)
+        await store.set(Hold(Held.SESSION, "chat", held=False))
 
         assert ids(await hand.claim(9)) == ["a"]
 

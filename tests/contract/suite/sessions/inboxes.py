@@ -11,10 +11,14 @@ from laneway.core.lifecycle.step import Requested
 from laneway.core.records.policy import Mode, SessionPolicy
 from laneway.core.records.run import Claimed, MessageKind, NewRun, Receipt, ReceiptOutcome, Request
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel, Pause, Resume
+from laneway.ports.sessions import Extent
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, error, new_run
 from tests.contract.suite.frame import Part, counts, ids, kinds, start_order, states
+from tests.support.sessions import session_of
 
 ACCEPTED, STEERED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.STEERED
 STEER = SessionPolicy(mode=Mode.STEER)
@@ -49,7 +53,7 @@ class TestInboxes(Part):
         assert (taken.id, taken.kind, taken.nth, taken.user) == ("m", MessageKind.STEERED, 1, "bob")
         assert await kinds(store, "a") == ["started", "steered"]
         assert await counts(store) == {"steered": 1}
-        assert await store.count() == {"running": 1}
+        assert (await store.depths()).runs == {"running": 1}
 
     async def test_the_worker_is_woken_and_told_with_every_answer(self, store: Store) -> None:
         hand = await Hand(store).register()
@@ -80,7 +84,7 @@ class TestInboxes(Part):
     async def test_a_cancel_and_an_inbox_are_both_told(self, store: Store) -> None:
         hand = await Hand(store).register()
         claimed = await steered(store, "m", hand=hand)
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         requests = (await hand.step()).requests
 
@@ -124,7 +128,7 @@ class TestInboxes(Part):
     async def test_a_run_that_is_to_be_cancelled_takes_no_more(self, store: Store) -> None:
         hand = await Hand(store).register()
         await steered(store, hand=hand)
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         assert await store.submit([message("m")]) == [Receipt(ACCEPTED, "m", position=1)]
 
@@ -133,10 +137,10 @@ class TestInboxes(Part):
         claimed = await steered(store, hand=hand)
         await hand.fail(claimed)
         await store.submit([message("m1")])
-        await store.pause("c1", "a")
+        await store.change_run("c1", "a", Pause())
         await store.submit([message("m2")])
         await clock.advance(60)
-        await store.resume("c2", "a")
+        await store.change_run("c2", "a", Resume())
 
         reply = await hand.step(room=1)
 
@@ -148,8 +152,8 @@ class TestInboxes(Part):
 
         await hand.succeed(claimed, read=2)
 
-        assert await store.count() == {"succeeded": 1}
-        assert await store.session("chat") is None
+        assert (await store.depths()).runs == {"succeeded": 1}
+        assert await session_of(store, "chat") is None
 
     @pytest.mark.parametrize("outcome", [Succeeded("1"), Failed(error(kind="bad_result")), Cancelled()])
     async def test_what_is_unread_becomes_a_run_when_the_run_ends(self, store: Store, outcome: Outcome) -> None:
@@ -157,7 +161,7 @@ class TestInboxes(Part):
         claimed = await steered(store, "m1", "m2", "m3", hand=hand)
         await store.submit([new_run("next", session="chat")])
         if isinstance(outcome, Cancelled):
-            await store.cancel("c", "a")
+            await store.change_run("c", "a", Cancel())
 
         await hand.settle([claimed], outcome, read=1)
 
@@ -189,7 +193,7 @@ class TestInboxes(Part):
             ("bob", "main", 0, 0),
             (None, "main", 0, 0),
         ]
-        assert await store.count() == {"succeeded": 1, "pending": 3}
+        assert (await store.depths()).runs == {"succeeded": 1, "pending": 3}
         assert await start_order(hand) == ["m1", "m2", "m4"]
 
     async def test_no_newcomer_gets_between_the_run_and_what_it_left_unread(self, store: Store) -> None:
@@ -204,14 +208,14 @@ class TestInboxes(Part):
         hand = await Hand(store).register()
         claimed = await steered(store, "m1", "m2", hand=hand)
         await hand.settle([claimed], Failed(error()), read=2)
-        assert await store.count() == {"pending": 1}
+        assert (await store.depths()).runs == {"pending": 1}
         await clock.advance(60)
 
         [again] = await hand.claim(1)
         await hand.succeed(again, read=1)
 
         assert await states(store, "m2") == [RunState.PENDING]
-        assert await store.count() == {"succeeded": 1, "pending": 1}
+        assert (await store.depths()).runs == {"succeeded": 1, "pending": 1}
 
     async def test_a_run_cancelled_between_attempts_leaves_what_its_last_attempt_did_not_read(
         self, store: Store
@@ -220,7 +224,7 @@ class TestInboxes(Part):
         claimed = await steered(store, "m1", "m2", hand=hand)
         await hand.settle([claimed], Failed(error()), read=1)
 
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         assert await states(store, "a", "m2") == [RunState.CANCELLED, RunState.PENDING]
 
@@ -233,7 +237,7 @@ class TestInboxes(Part):
         await hand.settle([claimed], Failed(error()), read=5)
         await store.submit([message("m2")])
 
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         assert await start_order(hand) == ["m2"]
 
@@ -246,25 +250,25 @@ class TestInboxes(Part):
 
         assert ids(reply.claimed) == ["i"]
         assert await counts(store) == {"steered": 2, "dropped unread": 1}
-        assert await store.count() == {"cancelled": 1, "running": 1}
+        assert (await store.depths()).runs == {"cancelled": 1, "running": 1}
 
     @pytest.mark.parametrize("abandon", [False, True])
     async def test_stop_all_drops_what_is_unread(self, store: Store, abandon: bool) -> None:
         hand = await Hand(store).register()
         claimed = await steered(store, "m1", "m2", hand=hand)
 
-        await store.stop_all("c", "chat", abandon=abandon)
+        await store.stop("c", "chat", Extent.ABANDON if abandon else Extent.ALL)
         await hand.step(results=[hand.result(claimed, Cancelled())])
 
         assert await counts(store) == {"steered": 2, "dropped unread": 2}
-        assert await store.count() == {"cancelled": 1}
-        assert await store.session("chat") is None
+        assert (await store.depths()).runs == {"cancelled": 1}
+        assert await session_of(store, "chat") is None
 
     async def test_a_run_cancelled_first_and_interrupted_then_drops_its_inbox(self, store: Store) -> None:
         hand = await Hand(store).register()
         claimed = await steered(store, "m1", hand=hand)
-        await store.cancel("c", "a")
-        await store.stop_all("s", "chat")
+        await store.change_run("c", "a", Cancel())
+        await store.stop("s", "chat", Extent.ALL)
 
         await hand.stop(claimed)
 
@@ -300,12 +304,12 @@ class TestInboxes(Part):
         await hand.fail(claimed, failure=error(kind="bad_result"))
         await start_order(hand)
         await clock.advance(60)
-        await store.prune({RunState.SUCCEEDED: 0})
+        await store.prune(OldRuns({RunState.SUCCEEDED: 0}))
 
         assert await store.submit([message("m2")]) == [Receipt(STEERED, "a")]
-        await store.prune({RunState.FAILED: 0})
+        await store.prune(OldRuns({RunState.FAILED: 0}))
 
-        assert await store.count() == {}
+        assert (await store.depths()).runs == {}
         assert (await store.submit([message("m2")]))[0].outcome is ACCEPTED
 
     async def test_a_lapse_loses_no_message(self, store: Store) -> None:

@@ -6,11 +6,13 @@ import pytest
 
 from laneway.core.records.policy import SessionPolicy
 from laneway.core.records.states import RunState
+from laneway.ports.control import Cancel, Pause, Resume
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, new_run, new_runs
 from tests.contract.suite.frame import Part, ids, start_order, states
 from tests.contract.suite.sessions.sessions import standing
+from tests.support.sessions import session_of
 
 PASSING = Fields(session="chat", policy=SessionPolicy(pass_on_retry=True, cap=1000))
 
@@ -77,8 +79,8 @@ class TestPassing(Part):
         fresh: list[str] = []
 
         claimed = await hand.claim(9)
-        while (await store.count()).get("succeeded") != 6:
-            running = (await store.count()).get("running", 0)
+        while (await store.depths()).runs.get("succeeded") != 6:
+            running = (await store.depths()).runs.get("running", 0)
             assert len(claimed) == running <= most
             fresh += [run.id for run in claimed if run.fence == 1]
             failed = [run for run in claimed if run.id in failures]
@@ -89,20 +91,20 @@ class TestPassing(Part):
             claimed = (await hand.succeed(*done, room=9)).claimed
 
         assert fresh == sorted(fresh)
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
 
     async def test_a_run_outside_can_be_paused_resumed_and_cancelled(self, store: Store, clock: FakeClock) -> None:
         hand = await Hand(store).register()
         await store.submit(new_runs(3, "s", **PASSING))
         [first] = await hand.claim(1)
         [second] = (await hand.fail(first, room=9)).claimed
-        await store.pause("c1", first.id)
+        await store.change_run("c1", first.id, Pause())
         assert await standing(store) == (1, 2, 1)
         await clock.advance(60)
-        await store.resume("c2", first.id)
+        await store.change_run("c2", first.id, Resume())
         assert await standing(store) == (1, 2, 1)
 
-        await store.cancel("c3", first.id)
+        await store.change_run("c3", first.id, Cancel())
 
         assert await standing(store) == (1, 1, 1)
         assert ids((await hand.succeed(second, room=9)).claimed) == ["s-00002"]
@@ -116,10 +118,10 @@ class TestPassing(Part):
         [second] = (await hand.fail(first, room=9)).claimed
         await clock.advance(60)
         await hand.step()
-        await store.pause("c1", first.id)
+        await store.change_run("c1", first.id, Pause())
 
         assert (await hand.succeed(second, room=9)).claimed == []
-        await store.resume("c2", first.id)
+        await store.change_run("c2", first.id, Resume())
 
         assert await start_order(hand) == ["s-00000", "s-00002"]
 

@@ -8,10 +8,13 @@ from laneway.core.lifecycle.outcome import Succeeded
 from laneway.core.records.policy import DEFAULT_RULE, Drop, Lane, Mode, Rule, SessionPolicy, WhenFull
 from laneway.core.records.run import Receipt, ReceiptOutcome
 from laneway.core.records.states import RunState
+from laneway.ports.control import Pause, Resume
+from laneway.ports.settings import SessionSetting
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
 from tests.contract.suite.frame import Part, counts, ids, kinds, reason, start_order, states
+from tests.support.sessions import session_of
 
 ACCEPTED, REFUSED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.REFUSED
 P, R, D = RunState.PENDING, RunState.RUNNING, RunState.DROPPED
@@ -40,7 +43,7 @@ class TestSessionRules(Part):
         receipts = await store.submit([new_run(name, session="chat", policy=policy) for name in "abc"])
 
         assert receipts[2] == Receipt(REFUSED, "c", "session_full")
-        assert await store.count() == {"pending": 2}
+        assert (await store.depths()).runs == {"pending": 2}
         assert await counts(store) == {"refused session_full": 1}
 
     async def test_a_lowered_cap_drops_as_many_as_are_too_many(self, store: Store) -> None:
@@ -48,18 +51,18 @@ class TestSessionRules(Part):
 
         await store.submit([new_run("new", session="chat", policy=SessionPolicy(cap=2))])
 
-        assert await store.count() == {"dropped": 4, "pending": 2}
+        assert (await store.depths()).runs == {"dropped": 4, "pending": 2}
         assert await states(store, "s-00004", "new") == [P, P]
 
     async def test_the_default_cap_is_ten(self, store: Store) -> None:
         await store.submit([new_run(f"s{index:02d}", session="chat", policy=SessionPolicy()) for index in range(12)])
 
-        assert await store.count() == {"dropped": 2, "pending": 10}
+        assert (await store.depths()).runs == {"dropped": 2, "pending": 10}
 
     async def test_paused_runs_count_and_can_be_dropped(self, store: Store) -> None:
         await store.submit(new_runs(3, "s", session="chat"))
-        await store.pause("c1", "s-00000")
-        await store.pause("c2", "s-00001")
+        await store.change_run("c1", "s-00000", Pause())
+        await store.change_run("c2", "s-00001", Pause())
 
         await store.submit([new_run("new", session="chat", policy=SessionPolicy(cap=2))])
 
@@ -82,7 +85,7 @@ class TestSessionRules(Part):
 
         await store.submit([new_run(session="chat", policy=SessionPolicy(max_concurrent=4))])
 
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert state.rule == Rule(max_concurrent=4, cap=3, drop=Drop.NEW).over(DEFAULT_RULE)
         assert state.ruled == Rule()
@@ -94,37 +97,37 @@ class TestSessionRules(Part):
         await store.submit([new_run("b", session="chat", policy=SessionPolicy(mode=mode, pass_on_retry=True))])
 
         assert await states(store, "a", "b") == [D, P]
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert state.rule == Rule(max_concurrent=3, cap=1, drop=Drop.OLD, pass_on_retry=True).over(DEFAULT_RULE)
 
     async def test_an_operator_wins_and_is_remembered_while_the_session_is_idle(self, store: Store) -> None:
         hand = await Hand(store).register()
-        await store.set_session("chat", Rule(cap=3))
-        assert await store.session("chat") is not None
+        await store.set(SessionSetting("chat", Rule(cap=3)))
+        assert await session_of(store, "chat") is not None
 
         await store.submit([new_run("a", session="chat", policy=SessionPolicy(cap=9, max_concurrent=2))])
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.rule.cap, state.rule.max_concurrent, state.ruled) == (3, 2, Rule(cap=3))
         await start_order(hand)
 
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.rule, state.ruled) == (Rule(cap=3).over(DEFAULT_RULE), Rule(cap=3))
         assert [session.name for session in await store.sessions()] == ["chat"]
 
     async def test_what_an_operator_sets_adds_up_until_it_is_taken_back(self, store: Store) -> None:
         await store.submit([new_run("a", session="chat", policy=SessionPolicy(cap=9))])
-        await store.set_session("chat", Rule(cap=3))
-        await store.set_session("chat", Rule(max_concurrent=2))
-        state = await store.session("chat")
+        await store.set(SessionSetting("chat", Rule(cap=3)))
+        await store.set(SessionSetting("chat", Rule(max_concurrent=2)))
+        state = await session_of(store, "chat")
         assert state is not None
         assert state.ruled == Rule(cap=3, max_concurrent=2)
 
-        await store.set_session("chat", Rule())
+        await store.set(SessionSetting("chat", Rule()))
 
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.ruled, state.rule.cap, state.rule.max_concurrent) == (Rule(), 9, 1)
 
@@ -133,7 +136,7 @@ class TestSessionRules(Part):
         await store.submit(new_runs(4, "s", session="chat"))
         await hand.claim(9)
 
-        await store.set_session("chat", Rule(max_concurrent=3))
+        await store.set(SessionSetting("chat", Rule(max_concurrent=3)))
 
         assert ids(await hand.claim(9)) == ["s-00001", "s-00002"]
 
@@ -151,14 +154,14 @@ class TestSessionRules(Part):
         await store.submit(new_runs(5, "s", session="chat", max_concurrent=2))
         first, second = await hand.claim(9)
 
-        await store.set_session("chat", Rule(), throttled=True)
+        await store.set(SessionSetting("chat", Rule(), throttled=True))
 
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.throttled, state.rule.max_concurrent) == (True, 2)
         assert (await hand.succeed(first, room=9)).claimed == []
         [third] = (await hand.succeed(second, room=9)).claimed
-        await store.set_session("chat", Rule(), throttled=False)
+        await store.set(SessionSetting("chat", Rule(), throttled=False))
         assert len(await hand.claim(9)) == 1
         await hand.succeed(third)
 
@@ -179,20 +182,20 @@ class TestSessionRules(Part):
         await store.submit([new_run("a", session="chat", policy=policy, delay=5)])
         await store.submit([new_run("b", session="talk", policy=policy, delay=5)])
         await store.submit([new_run("c", session="past", policy=policy, due_at=clock.now() - 5)])
-        await store.pause("c1", "b")
+        await store.change_run("c1", "b", Pause())
 
         await clock.advance(6)
         await hand.step()
-        await store.resume("c2", "b")
+        await store.change_run("c2", "b", Resume())
 
         for name in ("chat", "talk", "past"):
-            state = await store.session(name)
+            state = await session_of(store, name)
             assert state is not None
             assert (name, state.rule.max_concurrent) == (name, 3)
 
     async def test_sessions_are_listed_by_name(self, store: Store) -> None:
         await store.submit([new_run(session=name) for name in ("b/2", "a/1", "b/1", "c")])
-        await store.set_session("b/3", Rule(cap=2))
+        await store.set(SessionSetting("b/3", Rule(cap=2)))
 
         assert [state.name for state in await store.sessions(prefix="b/")] == ["b/1", "b/2", "b/3"]
         assert [state.name for state in await store.sessions(limit=2)] == ["a/1", "b/1"]
@@ -204,7 +207,7 @@ class TestSessionRules(Part):
 
         await store.submit([new_run("c", session="chat", policy=SessionPolicy())])
 
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert (state.queued, state.rule.cap) == (2, 5)
         assert await states(store, "a", "b", "c") == [D, P, P]

@@ -9,11 +9,12 @@ from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run, new_runs
 from tests.contract.suite.frame import Part, ids, start_order, widen
+from tests.support.sessions import session_of
 
 
 async def standing(store: Store, session: str = "chat") -> tuple[int | None, int, int]:
     """Return how many runs of the session may be active at once, and how many are active and queued."""
-    state = await store.session(session)
+    state = await session_of(store, session)
     assert state is not None
     return state.rule.max_concurrent, state.active, state.queued
 
@@ -60,7 +61,7 @@ class TestSessions(Part):
 
     async def test_what_a_session_holds_can_be_seen(self, store: Store) -> None:
         hand = await Hand(store).register()
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
 
         await store.submit(new_runs(3, "s", session="chat"))
         assert await standing(store) == (1, 0, 3)
@@ -76,7 +77,7 @@ class TestSessions(Part):
         assert len(claimed) == 3
 
         await hand.succeed(*claimed)
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
         await store.submit(new_runs(3, "t", session="chat"))
 
         assert await standing(store) == (1, 0, 3)
@@ -86,7 +87,7 @@ class TestSessions(Part):
 
         await store.submit([new_run(session="chat")])
 
-        state = await store.session("chat")
+        state = await session_of(store, "chat")
         assert state is not None
         assert state.rule.max_concurrent == 4
 
@@ -168,7 +169,7 @@ class TestSessions(Part):
         hand = await Hand(store).register()
 
         await store.submit([new_run("delayed", session="chat", max_concurrent=3, delay=5)])
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
         await clock.advance(5)
         await hand.step()
 

@@ -22,7 +22,9 @@ import pytest
 from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy, WhenFull, WhileWaiting
 from laneway.core.records.run import NewRun, Receipt, ReceiptOutcome
 from laneway.core.records.states import RunState
+from laneway.ports.control import Answer
 from laneway.ports.gates import Held
+from laneway.ports.settings import Hold, SessionSetting, TaskDisabled
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, new_run
@@ -84,7 +86,7 @@ class TestWhileWaitingCancel(Part):
 
     async def test_an_operator_s_rule_wins(self, store: Store) -> None:
         await ask_in_chat(store, WhileWaiting.ANSWER)
-        await store.set_session("chat", Rule(while_waiting=WhileWaiting.QUEUE))
+        await store.set(SessionSetting("chat", Rule(while_waiting=WhileWaiting.QUEUE)))
 
         [receipt] = await store.submit([message(rule=WhileWaiting.CANCEL)])
 
@@ -144,7 +146,7 @@ class TestWhileWaitingCancel(Part):
 
     async def test_a_run_that_was_answered_is_asking_no_more(self, store: Store) -> None:
         hand = await asking(store, session="chat")
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
 
         await store.submit([message()])
 
@@ -189,19 +191,19 @@ class TestWhileWaitingCancel(Part):
     async def test_a_paused_session_keeps_the_message_at_its_head(self, store: Store) -> None:
         hand = await asking(store, session="chat")
         await store.submit([message("b", user="bob")])
-        await store.hold(Held.SESSION, "chat", held=True)
+        await store.set(Hold(Held.SESSION, "chat", held=True))
 
         await store.submit([message()])
 
         assert await states(store, "a") == [C]
-        await store.hold(Held.SESSION, "chat", held=False)
+        await store.set(Hold(Held.SESSION, "chat", held=False))
         assert await start_order(hand) == ["m", "b"]
 
     async def test_a_message_that_is_refused_leaves_the_question_standing(self, store: Store) -> None:
         await asking(store, session="chat")
         await store.declare_lanes([Lane("main", max_pending=1, when_full=WhenFull.REFUSE)])
         await store.submit([new_run("b")])
-        await store.disable("mail", disabled=True)
+        await store.set(TaskDisabled("mail", disabled=True))
 
         receipts = await store.submit([message("m1"), message("m2", task="mail")])
 
@@ -257,7 +259,7 @@ class TestWhileWaitingQueue(Part):
 
         assert receipts == [Receipt(ACCEPTED, "q", position=1), Receipt(MERGED, "q"), Receipt(STEERED, "a")]
         assert await states(store, "a") == [W]
-        await store.answer("x", "a", "1")
+        await store.change_run("x", "a", Answer("1"))
         reply = await hand.step(room=5)
         assert [(run.id, run.messages) for run in reply.claimed] == [("a", 1)]
         assert [asked.messages for asked in reply.requests] == [1]

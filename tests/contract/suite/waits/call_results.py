@@ -17,7 +17,9 @@ from laneway.core.lifecycle.outcome import Succeeded
 from laneway.core.records.memos import Ending, MemoKind, derived_id
 from laneway.core.records.policy import Lane, TaskPolicy, WhenFull
 from laneway.core.records.states import RunState
+from laneway.ports.control import Answer, Cancel, Pause, Resume
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run
 from laneway.testing.waits import question, waits
@@ -39,20 +41,20 @@ async def failed(store: Store, hand: Hand, child: str) -> None:
 
 async def cancelled(store: Store, hand: Hand, child: str) -> None:
     """Cancel it before its turn."""
-    await store.cancel("c", child)
+    await store.change_run("c", child, Cancel())
 
 
 async def stopped(store: Store, hand: Hand, child: str) -> None:
     """Cancel it while it is running."""
     claimed = await hand.claim()
-    await store.cancel("c", child)
+    await store.change_run("c", child, Cancel())
     await hand.stop(*claimed)
 
 
 async def abandoned(store: Store, hand: Hand, child: str) -> None:
     """Abandon it while it is running."""
     await hand.claim()
-    await store.cancel("c", child, abandon=True)
+    await store.change_run("c", child, Cancel(abandon=True))
 
 
 async def dropped(store: Store, hand: Hand, child: str) -> None:
@@ -157,7 +159,7 @@ class TestReturning(Part):
         hand, claimed = await started(store)
         child = child_of(claimed)
         await hand.wait(claimed, "ok", child)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         again, called = await hand.claim(2)
         if called.id == "a":
             again, called = called, again
@@ -174,24 +176,24 @@ class TestReturning(Part):
         hand, claimed = await started(store, session="chat")
         child = child_of(claimed)
         await hand.wait(claimed, "ok", child)
-        await store.answer("c", "a", "1")
-        await store.cancel("d", child.id)
+        await store.change_run("c", "a", Answer("1"))
+        await store.change_run("d", child.id, Cancel())
         [again] = await hand.claim(2)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
 
         await hand.wait(again, child)
 
         run = await store.get("a")
         assert (run.state, run.request, run.wait) == (PAUSED, None, None)
         assert (await kinds(store, "a"))[-1] == "paused"
-        await store.resume("r", "a")
+        await store.change_run("r", "a", Resume())
         assert ids(await hand.claim()) == ["a"]
 
     async def test_one_step_may_end_the_called_run_and_let_its_caller_wait(self, store: Store) -> None:
         hand, claimed = await started(store)
         child = child_of(claimed)
         await hand.wait(claimed, "ok", child)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         runs = {run.id: run for run in await hand.claim(2)}
         ended = hand.result(runs[child.id], Succeeded("7"))
 
@@ -219,7 +221,7 @@ class TestReturning(Part):
         hand, claimed = await started(store)
         one, two = child_of(claimed, "one"), child_of(claimed, "two")
         await hand.wait(claimed, "ok", one)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         runs = {run.id: run for run in await hand.claim(5)}
         await hand.wait(runs["a"], two)
 
@@ -231,9 +233,9 @@ class TestReturning(Part):
     async def test_a_caller_that_is_paused_stays_so(self, store: Store) -> None:
         hand, claimed = await started(store)
         child = child_of(claimed)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.wait(claimed, "ok", child)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
 
         await hand.succeed(*await hand.claim(5))
 
@@ -243,7 +245,7 @@ class TestReturning(Part):
     async def test_a_requested_pause_takes_hold_when_the_called_run_ends(self, store: Store) -> None:
         hand, claimed = await started(store)
         child = child_of(claimed)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.wait(claimed, child)
 
         await hand.succeed(*await hand.claim(5))
@@ -274,7 +276,7 @@ class TestReturning(Part):
         await hand.succeed(*await hand.claim(), value=1)
         await clock.advance(1)
 
-        assert await store.prune({S: 0}) == 1
+        assert await store.prune(OldRuns({S: 0})) == 1
 
         assert [(memo.run_id, memo.value) for memo in await recalled(store)] == [(child.id, "1")]
         assert ids(await hand.claim()) == ["a"]

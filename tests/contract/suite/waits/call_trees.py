@@ -21,8 +21,10 @@ from laneway.core.records.policy import Mode, SessionPolicy
 from laneway.core.records.run import Claimed, NewRun, Request, RunFilter
 from laneway.core.records.states import RunState
 from laneway.errors import WrongState
-from laneway.ports.control import Swept
+from laneway.ports.control import Answer, Cancel, Pause, Resume, Swept
+from laneway.ports.sessions import Extent
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, error, new_run
 from tests.contract.suite.control.stages import named
@@ -66,7 +68,7 @@ async def both_running(store: Store) -> tuple[Hand, Claimed, Claimed]:
     hand, claimed = await started(store, session="chat")
     child = child_of(claimed)
     await hand.wait(claimed, "ok", child)
-    await store.answer("go on", "a", "1")
+    await store.change_run("go on", "a", Answer("1"))
     runs = {run.id: run for run in await hand.claim(2)}
     return hand, runs["a"], runs[child.id]
 
@@ -101,7 +103,7 @@ class TestFamilies(Part):
     @pytest.mark.parametrize("outcome", [Succeeded("1"), Failed(error(kind="bad_result"))], ids=str)
     async def test_so_does_an_end_of_its_own(self, store: Store, outcome: Outcome) -> None:
         hand, called = await family(store)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         again = next(run for run in await hand.claim(2) if run.id == "a")
 
         await hand.settle([again], outcome)
@@ -113,7 +115,7 @@ class TestFamilies(Part):
 
     async def test_so_does_the_end_of_one_that_is_cancelled_at_work(self, store: Store) -> None:
         hand, parent, child = await both_running(store)
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
         assert (await store.get(child.id)).request is None
 
         await hand.stop(parent)
@@ -123,7 +125,7 @@ class TestFamilies(Part):
     async def test_so_does_the_end_of_one_that_is_abandoned(self, store: Store) -> None:
         hand, parent, child = await both_running(store)
 
-        await store.cancel("c", "a", abandon=True)
+        await store.change_run("c", "a", Cancel(abandon=True))
 
         # What it called is abandoned with it: whoever did not wait for the one does not wait for the other.
         assert await states(store, child.id) == [C]
@@ -167,7 +169,7 @@ class TestFamilies(Part):
         await other.rest(room=5)
         assert (await store.get(called[1].id)).state is R
 
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         assert await other.hears()
         assert [told.request for told in (await other.step()).requests] == [Request.CANCEL]
@@ -176,14 +178,14 @@ class TestFamilies(Part):
         hand, claimed = await started(store, session="chat")
         early, late = child_of(claimed, "early", delay=60), child_of(claimed, "late", delay=60)
         await hand.wait(claimed, "one", early)
-        await store.answer("c1", "a", "1")
+        await store.change_run("c1", "a", Answer("1"))
         [claimed] = await hand.claim()
         await hand.wait(claimed, "two", late)
-        await store.answer("c2", "a", "2")
+        await store.change_run("c2", "a", Answer("2"))
         [claimed] = await hand.claim()
         await hand.wait(claimed, "three")
 
-        await store.cancel("c3", "a")
+        await store.change_run("c3", "a", Cancel())
 
         assert await states(store, early.id, late.id) == [C, C]
 
@@ -220,8 +222,8 @@ class TestFamilies(Part):
     async def test_a_stop_reports_the_session_s_own_run_alone(self, store: Store) -> None:
         await family(store)
 
-        assert await store.stop_all("c", "chat") == Stopped(("a",))
-        assert await store.stop_all("c", "chat") == Stopped(("a",))
+        assert await store.stop("c", "chat", Extent.ALL) == Stopped(("a",))
+        assert await store.stop("c", "chat", Extent.ALL) == Stopped(("a",))
 
     async def test_a_sweep_counts_those_that_it_was_about(self, store: Store) -> None:
         await family(store)
@@ -230,7 +232,7 @@ class TestFamilies(Part):
         first = await store.cancel_where("c", wanted)
 
         assert await store.cancel_where("c", wanted) == first == Swept(1)
-        assert await store.count() == {"cancelled": 4}
+        assert (await store.depths()).runs == {"cancelled": 4}
 
     async def test_a_deadline_ends_a_paused_called_run_before_it_could_be_resumed(
         self, store: Store, clock: FakeClock
@@ -238,11 +240,11 @@ class TestFamilies(Part):
         hand, claimed = await started(store)
         child = child_of(claimed)
         await hand.wait(claimed, "ok", child)
-        await store.pause("p", child.id)
+        await store.change_run("p", child.id, Pause())
         await clock.advance(60)
 
         with pytest.raises(WrongState, match="a cancelled run cannot be resumed"):
-            await store.resume("r", child.id)
+            await store.change_run("r", child.id, Resume())
 
         assert await states(store, "a", child.id) == [C, C]
         assert await hand.claim(5) == []
@@ -251,7 +253,7 @@ class TestFamilies(Part):
         hand, parent, child = await both_running(store)
         await hand.succeed(parent)
         await clock.advance(1)
-        await store.prune({S: 0})
+        await store.prune(OldRuns({S: 0}))
 
         await hand.stop(child)
 

@@ -20,7 +20,9 @@ from laneway.core.records.policy import Lane, WhenFull
 from laneway.core.records.run import Gate, NewRun, Reason, RunFilter, RunLinks
 from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting
+from laneway.ports.control import Answer, Cancel
 from laneway.ports.gates import Held
+from laneway.ports.settings import Hold, TaskDisabled
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, new_run
@@ -91,13 +93,13 @@ class TestCalls(Part):
 
     async def test_a_session_that_is_paused_holds_its_caller_and_not_it(self, store: Store) -> None:
         hand, child = await calling(store, session="chat")
-        await store.hold(Held.SESSION, "chat", held=True)
+        await store.set(Hold(Held.SESSION, "chat", held=True))
 
         [claimed] = await hand.claim(5)
 
         assert claimed.id == child.id
         assert (await hand.succeed(claimed, room=5)).claimed == []
-        await store.hold(Held.SESSION, "chat", held=False)
+        await store.set(Hold(Held.SESSION, "chat", held=False))
         assert ids(await hand.claim(5)) == ["a"]
 
     async def test_resting_workers_are_woken_for_it_and_for_its_caller(self, store: Store) -> None:
@@ -117,20 +119,20 @@ class TestCalls(Part):
         hand, claimed = await started(store)
         child = child_of(claimed, args={"n": 1})
         await hand.wait(claimed, "ok", child)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         runs = {run.id: run for run in await hand.claim(5)}
 
         await hand.wait(runs["a"], child_of(claimed, args={"n": 2}))
 
         assert await states(store, "a", child.id) == [W, R]
         assert (await store.get(child.id)).args == {"n": 1}
-        assert await store.count() == {"waiting": 1, "running": 1}
+        assert (await store.depths()).runs == {"waiting": 1, "running": 1}
 
     async def test_a_run_may_wait_again_without_submitting(self, store: Store) -> None:
         hand, claimed = await started(store)
         child = child_of(claimed)
         await hand.wait(claimed, "ok", child)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         runs = {run.id: run for run in await hand.claim(5)}
 
         await hand.settle([runs["a"]], Waits(waits(child).wait))
@@ -154,27 +156,27 @@ class TestCalls(Part):
 
         assert (await hand.wait(claimed, child_of(claimed))).refused == [(claimed.number, claimed.fence)]
 
-        assert await store.count() == {"pending": 1}
+        assert (await store.depths()).runs == {"pending": 1}
 
     async def test_a_cancel_that_was_requested_wins_and_calls_nothing(self, store: Store) -> None:
         hand, claimed = await started(store)
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         await hand.wait(claimed, child_of(claimed))
 
-        assert await store.count() == {"cancelled": 1}
+        assert (await store.depths()).runs == {"cancelled": 1}
 
     async def test_no_bound_applies_to_it(self, store: Store) -> None:
         hand, claimed = await started(store)
         await store.declare_lanes([Lane("main", max_pending=1, when_full=WhenFull.REFUSE)])
         await store.submit([new_run("b")])
-        await store.disable("work", disabled=True)
+        await store.set(TaskDisabled("work", disabled=True))
         child = child_of(claimed, lane="no such lane")
 
         await hand.wait(claimed, child)
 
         assert (await store.get(child.id)).lane == "main"
-        await store.disable("work", disabled=False)
+        await store.set(TaskDisabled("work", disabled=False))
         assert sorted(ids(await hand.claim(5))) == sorted(["b", child.id])
 
     async def test_it_may_be_for_later(self, store: Store, clock: FakeClock) -> None:
@@ -190,7 +192,7 @@ class TestCalls(Part):
         await calling(store)
 
         with pytest.raises(NotWaiting, match="it is waiting for other runs"):
-            await store.answer("c", "a", "1")
+            await store.change_run("c", "a", Answer("1"))
 
     async def test_the_runs_it_called_are_the_reason_why_it_does_not_start(self, store: Store) -> None:
         hand, claimed = await started(store)
@@ -212,10 +214,10 @@ class TestCalls(Part):
         await hand.wait(last, "ok")
         assert await states(store, "a", child.id, grandchild.id) == [W, W, W]
 
-        await store.answer("c", grandchild.id, "1")
+        await store.change_run("c", grandchild.id, Answer("1"))
         for name in (grandchild.id, child.id, "a"):
             [run] = await hand.claim(5)
             assert run.id == name
             await hand.succeed(run)
 
-        assert await store.count() == {"succeeded": 3}
+        assert (await store.depths()).runs == {"succeeded": 3}

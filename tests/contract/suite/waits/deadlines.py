@@ -15,6 +15,7 @@ from laneway.core.records.policy import Mode, SessionPolicy
 from laneway.core.records.run import NewRun
 from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting
+from laneway.ports.control import Answer, Cancel, Pause, Resume
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -43,7 +44,7 @@ class TestDeadlines(Part):
         await hand.step()
         assert not await expired(store)
 
-        assert (await store.answer("c", "a", "1")).state is P
+        assert (await store.change_run("c", "a", Answer("1"))).state is P
 
     async def test_a_late_answer_ends_the_run_and_says_so(self, store: Store, clock: FakeClock) -> None:
         await asking(store)
@@ -51,7 +52,7 @@ class TestDeadlines(Part):
 
         for call in ("c", "c", "d"):
             with pytest.raises(NotWaiting, match="run a waits for no answer: it is cancelled"):
-                await store.answer(call, "a", "1")
+                await store.change_run(call, "a", Answer("1"))
 
         run = await store.get("a")
         assert (run.state, run.reason, run.ended_at) == (C, "unanswered", instant(clock.now()))
@@ -84,10 +85,10 @@ class TestDeadlines(Part):
     async def test_a_resume_ends_it_before_the_resumed_run_takes_its_turn(self, store: Store, clock: FakeClock) -> None:
         await asking(store)
         await store.submit([new_run("b")])
-        await store.pause("p", "b")
+        await store.change_run("p", "b", Pause())
         await clock.advance(60)
 
-        await store.resume("r", "b")
+        await store.change_run("r", "b", Resume())
 
         assert await expired(store)
 
@@ -100,8 +101,8 @@ class TestDeadlines(Part):
         assert (await hand.step()).due_in == 50 * SECOND
         await store.submit([new_run("sooner", delay=20)])
         assert (await hand.step()).due_in == 20 * SECOND
-        await store.answer("c", "a", "1")
-        await store.cancel("d", "sooner")
+        await store.change_run("c", "a", Answer("1"))
+        await store.change_run("d", "sooner", Cancel())
 
         assert (await hand.step()).due_in == 80 * SECOND
 
@@ -135,7 +136,7 @@ class TestDeadlines(Part):
         await clock.advance(20)
 
         with pytest.raises(NotWaiting):
-            await store.answer("c", "a", "1", name="slow")
+            await store.change_run("c", "a", Answer("1", name="slow"))
 
         assert await expired(store)
         assert (await store.events("a"))[-2].data == {"name": "quick"}
@@ -145,7 +146,7 @@ class TestDeadlines(Part):
         run = await store.get("a")
         assert run.wait is not None
         await clock.advance(50)
-        await store.answer("c", "a", "2", name="two")
+        await store.change_run("c", "a", Answer("2", name="two"))
         [again] = await hand.claim()
         reply = await hand.wait(again, run.wait.questions[0])
         assert reply.due_in == 10 * SECOND
@@ -161,7 +162,7 @@ class TestDeadlines(Part):
         hand = await asking(store, "one", "two")
         run = await store.get("a")
         assert run.wait is not None
-        await store.answer("c", "a", "2", name="two")
+        await store.change_run("c", "a", Answer("2", name="two"))
         [again] = await hand.claim()
         await clock.advance(100)
 
@@ -173,7 +174,7 @@ class TestDeadlines(Part):
 
     async def test_an_answered_run_does_not_expire(self, store: Store, clock: FakeClock) -> None:
         hand = await asking(store)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         await clock.advance(100)
 
         [again] = await hand.claim()
@@ -183,7 +184,7 @@ class TestDeadlines(Part):
 
     async def test_a_run_that_was_to_be_paused_expires_too(self, store: Store, clock: FakeClock) -> None:
         hand, claimed = await started(store)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.wait(claimed, "ok")
         await clock.advance(60)
 
@@ -197,12 +198,12 @@ class TestDeadlines(Part):
         await store.submit(new_runs(30, "r", user="ann"))
         for run in await hand.claim(30):
             await hand.wait(run, "ok")
-        await store.answer("c", "r-00007", "1")
+        await store.change_run("c", "r-00007", Answer("1"))
         await clock.advance(61)
 
         await hand.step()
 
-        assert await store.count() == {"cancelled": 29, "pending": 1}
+        assert (await store.depths()).runs == {"cancelled": 29, "pending": 1}
 
     async def test_what_its_inbox_held_unread_becomes_a_run(self, store: Store, clock: FakeClock) -> None:
         policy = SessionPolicy(mode=Mode.STEER, while_waiting="queue")

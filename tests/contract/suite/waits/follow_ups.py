@@ -22,7 +22,10 @@ from laneway.core.records.memos import derived_id
 from laneway.core.records.policy import Drop, Lane, Mode, SessionPolicy, TaskPolicy, WhenFull
 from laneway.core.records.run import Claimed, ReceiptOutcome, RunLinks
 from laneway.core.records.states import RunState
+from laneway.ports.control import Answer, Cancel
 from laneway.ports.gates import Held
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import Hold, TaskDisabled
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, error, new_run
@@ -32,6 +35,7 @@ from tests.contract.suite.waits.questions import started
 from tests.contract.suite.workers.wakeups import resting, woken
 from tests.support.child_runs import child_of, follow_up
 from tests.support.invariants import all_runs
+from tests.support.sessions import session_of
 
 P = RunState.PENDING
 HOPELESS = Failed(error(kind="bad_result"))
@@ -133,13 +137,13 @@ class TestFollowUps(Part):
     @pytest.mark.parametrize("outcome", [Succeeded("1"), HOPELESS, Cancelled()], ids=str)
     async def test_a_cancel_that_was_requested_leaves_nothing(self, store: Store, outcome: Outcome) -> None:
         hand, claimed = await tied(store)
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
         if isinstance(outcome, Succeeded):
             outcome = Succeeded("1", (follow_up(claimed),))
 
         await hand.settle([claimed], outcome)
 
-        assert await store.count() == {"cancelled": 1}
+        assert (await store.depths()).runs == {"cancelled": 1}
 
     @pytest.mark.parametrize("abandon", [False, True])
     async def test_a_run_that_is_cancelled_or_abandoned_leaves_nothing(self, store: Store, abandon: bool) -> None:
@@ -147,16 +151,16 @@ class TestFollowUps(Part):
         if not abandon:
             await hand.release(claimed)
 
-        await store.cancel("c", "a", abandon=abandon)
+        await store.change_run("c", "a", Cancel(abandon=abandon))
 
-        assert await store.count() == {"cancelled": 1}
+        assert (await store.depths()).runs == {"cancelled": 1}
 
     async def test_a_run_that_is_dropped_leaves_nothing(self, store: Store) -> None:
         await store.submit([new_run("a", session="chat", ties=BOTH)])
 
-        await store.stop_all("c", "chat")
+        await store.stop("c", "chat", Extent.ALL)
 
-        assert await store.count() == {"dropped": 1}
+        assert (await store.depths()).runs == {"dropped": 1}
 
     async def test_a_run_that_nobody_answered_leaves_nothing(self, store: Store, clock: FakeClock) -> None:
         hand, claimed = await tied(store)
@@ -165,12 +169,12 @@ class TestFollowUps(Part):
 
         await hand.step()
 
-        assert await store.count() == {"cancelled": 1}
+        assert (await store.depths()).runs == {"cancelled": 1}
 
     async def test_a_run_that_waited_leaves_what_its_last_attempt_held_back(self, store: Store) -> None:
         hand, claimed = await tied(store)
         await hand.wait(claimed, "ok")
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         [again] = await hand.claim()
 
         await hand.succeed(again, leaving=[follow_up(again, 2)])
@@ -193,7 +197,7 @@ class TestFollowUps(Part):
         assert await hand.repeat_last() == reply
 
         assert len(await left(store)) == 2
-        assert await store.count() == {"succeeded": 1, "running": 2}
+        assert (await store.depths()).runs == {"succeeded": 1, "running": 2}
 
     async def test_an_id_that_the_store_knows_is_not_submitted_again(self, store: Store) -> None:
         hand, claimed = await started(store)
@@ -203,7 +207,7 @@ class TestFollowUps(Part):
         await hand.succeed(claimed, leaving=[held])
 
         assert (await store.get(held.id)).args == {"n": 0}
-        assert await store.count() == {"succeeded": 1, "pending": 1}
+        assert (await store.depths()).runs == {"succeeded": 1, "pending": 1}
 
     async def test_a_key_that_is_taken_makes_no_second_run(self, store: Store) -> None:
         hand, claimed = await started(store)
@@ -325,7 +329,7 @@ class TestFollowUps(Part):
 
     async def test_a_disabled_task_takes_them(self, store: Store) -> None:
         hand, claimed = await tied(store)
-        await store.disable("work", disabled=True)
+        await store.set(TaskDisabled("work", disabled=True))
 
         await hand.succeed(claimed)
 
@@ -333,11 +337,11 @@ class TestFollowUps(Part):
 
     async def test_a_paused_session_holds_them(self, store: Store) -> None:
         hand, claimed = await tied(store, session="chat")
-        await store.hold(Held.SESSION, "chat", held=True)
+        await store.set(Hold(Held.SESSION, "chat", held=True))
 
         assert (await hand.succeed(claimed, room=5)).claimed == []
 
-        await store.hold(Held.SESSION, "chat", held=False)
+        await store.set(Hold(Held.SESSION, "chat", held=False))
         assert ids(await hand.claim(5)) == [THEN]
 
     async def test_an_unknown_lane_becomes_main(self, store: Store) -> None:
@@ -354,7 +358,7 @@ class TestFollowUps(Part):
         reply = await hand.succeed(claimed, room=5)
 
         assert (reply.claimed, reply.due_in) == ([], 30_000_000)
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
         await clock.advance(30)
         assert ids(await hand.claim(5)) == [THEN]
 
@@ -370,7 +374,7 @@ class TestFollowUps(Part):
             [run] = await hand.claim(5)
             assert run.id == name
             await hand.succeed(run)
-        assert (await store.count())["pending"] == len(BOTH.then)
+        assert (await store.depths()).runs["pending"] == len(BOTH.then)
 
     async def test_a_full_lane_drops_no_follow_up_for_a_newcomer(self, store: Store) -> None:
         await store.declare_lanes([Lane("main", max_pending=1, when_full=WhenFull.DROP_OLD)])

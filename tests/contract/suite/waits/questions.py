@@ -23,8 +23,11 @@ from laneway.core.records.policy import Lane
 from laneway.core.records.run import Claimed, Gate, Reason, RunFilter
 from laneway.core.records.states import RunState
 from laneway.errors import BadSetting, NotWaiting, StoreUnavailable, UnknownRun
+from laneway.ports.control import Answer, Pause
 from laneway.ports.gates import Held
+from laneway.ports.settings import Hold
 from laneway.ports.store import Store
+from laneway.ports.upkeep import OldRuns
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Fields, Hand, error, new_run
 from laneway.testing.waits import question
@@ -56,7 +59,7 @@ def answer_memo(value: str, name: str = "ok") -> Memo:
 
 
 class TestQuestions(Part):
-    """Runs that wait for an answer, and `MemoStore.answer`."""
+    """Runs that wait for an answer, and `ports.control.Answer`."""
 
     async def test_a_run_that_asks_waits_and_says_what_it_asked_and_until_when(
         self, store: Store, clock: FakeClock
@@ -97,14 +100,14 @@ class TestQuestions(Part):
         await store.submit([new_run("b", user="ann")])
         other = await hand.claim(5)
 
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
 
         assert await hand.claim(5) == []
         assert ids((await hand.succeed(*other, room=5)).claimed) == ["a"]
 
     async def test_who_asks_once_more_what_stands_open_says_nothing_of_it(self, store: Store) -> None:
         hand = await asking(store, "one", "two")
-        await store.answer("c1", "a", "1", name="one")
+        await store.change_run("c1", "a", Answer("1", name="one"))
         [claimed] = await hand.claim()
         await hand.emit(claimed, "mark", 1)
         wait = (await store.recall("a")).wait
@@ -112,7 +115,7 @@ class TestQuestions(Part):
 
         await hand.wait(claimed, wait.questions[1])
 
-        await store.answer("c2", "a", "2", name="two")
+        await store.change_run("c2", "a", Answer("2", name="two"))
         assert await kinds(store, "a") == [
             *("started", "question", "question", "answered"),
             *("started", "mark", "answered"),
@@ -123,7 +126,7 @@ class TestQuestions(Part):
         hand = await asking(store)
         await clock.advance(5)
 
-        run = await store.answer("c", "a", '{"colour":["red","\\u0000ü"]}')
+        run = await store.change_run("c", "a", Answer('{"colour":["red","\\u0000ü"]}'))
 
         assert run == await store.get("a")
         assert (run.state, run.attempt, run.fence, run.wait) == (P, 1, 1, None)
@@ -142,7 +145,7 @@ class TestQuestions(Part):
         hand = await asking(store)
         await hand.rest()
 
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
 
         assert await hand.hears()
         assert ids(await hand.claim()) == ["a"]
@@ -152,28 +155,28 @@ class TestQuestions(Part):
         told: list[int] = []
         stop = store.watch(lambda: told.append(1))
 
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
 
         assert (await store.events("a", after=2))[0].kind == "answered"
         stop()
 
     async def test_of_two_answers_the_first_wins(self, store: Store) -> None:
         await asking(store)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
 
         with pytest.raises(NotWaiting, match="run a waits for no answer: it is pending"):
-            await store.answer("d", "a", "2")
+            await store.change_run("d", "a", Answer("2"))
 
         assert (await store.recall("a")).memos == [answer_memo("1")]
         assert (await kinds(store, "a")).count("answered") == 1
 
     async def test_the_same_call_again_gets_the_run_and_changes_nothing(self, store: Store) -> None:
         hand = await asking(store)
-        first = await store.answer("c", "a", "1")
+        first = await store.change_run("c", "a", Answer("1"))
 
-        assert await store.answer("c", "a", "1") == first
+        assert await store.change_run("c", "a", Answer("1")) == first
         await hand.claim()
-        assert (await store.answer("c", "a", "1", name="ok")).state is R
+        assert (await store.change_run("c", "a", Answer("1", name="ok"))).state is R
 
         assert (await store.recall("a")).memos == [answer_memo("1")]
         assert (await kinds(store, "a")).count("answered") == 1
@@ -181,55 +184,55 @@ class TestQuestions(Part):
     async def test_a_lost_reply_costs_nothing(self, store: Store) -> None:
         lossy = LossyStore(store)
         await asking(store)
-        lossy.fail("answer")
-        lossy.lose_reply("answer")
+        lossy.fail("change_run")
+        lossy.lose_reply("change_run")
 
         for _ in range(2):
             with pytest.raises(StoreUnavailable):
-                await lossy.answer("c", "a", "1")
+                await lossy.change_run("c", "a", Answer("1"))
 
-        assert (await lossy.answer("c", "a", "1")).state is P
+        assert (await lossy.change_run("c", "a", Answer("1"))).state is P
         assert (await kinds(store, "a")).count("answered") == 1
 
     async def test_an_answer_to_another_name_is_told_so_and_changes_nothing(self, store: Store) -> None:
         await asking(store, "colour")
 
         with pytest.raises(NotWaiting, match="it is waiting for the answer to 'colour', not 'size'"):
-            await store.answer("c", "a", "1", name="size")
+            await store.change_run("c", "a", Answer("1", name="size"))
 
         assert await states(store, "a") == [W]
         assert (await store.recall("a")).memos == []
-        assert (await store.answer("c", "a", "2", name="colour")).state is P
+        assert (await store.change_run("c", "a", Answer("2", name="colour"))).state is P
 
     async def test_an_answer_that_crosses_the_next_question_does_not_answer_it(self, store: Store) -> None:
         hand = await asking(store, "first")
-        await store.answer("c", "a", "1", name="first")
+        await store.change_run("c", "a", Answer("1", name="first"))
         [again] = await hand.claim()
         await hand.wait(again, "second")
 
         with pytest.raises(NotWaiting):
-            await store.answer("d", "a", "2", name="first")
+            await store.change_run("d", "a", Answer("2", name="first"))
 
         assert await states(store, "a") == [W]
-        await store.answer("e", "a", "3", name="second")
+        await store.change_run("e", "a", Answer("3", name="second"))
         assert (await store.recall("a")).memos == [answer_memo("1", "first"), answer_memo("3", "second")]
 
     async def test_of_several_questions_one_answer_lets_it_go_on(self, store: Store) -> None:
         hand = await asking(store, "one", "two")
 
-        await store.answer("c", "a", "2", name="two")
+        await store.change_run("c", "a", Answer("2", name="two"))
 
         [again] = await hand.claim()
         assert again.memos == 1
         assert (await store.recall("a")).memos == [answer_memo("2", "two")]
         with pytest.raises(NotWaiting):
-            await store.answer("d", "a", "1", name="one")
+            await store.change_run("d", "a", Answer("1", name="one"))
 
     async def test_with_several_questions_an_answer_must_say_which(self, store: Store) -> None:
         await asking(store, "one", "two")
 
         with pytest.raises(BadSetting, match="say which is answered: one, two"):
-            await store.answer("c", "a", "1")
+            await store.change_run("c", "a", Answer("1"))
 
         assert await states(store, "a") == [W]
 
@@ -241,7 +244,7 @@ class TestQuestions(Part):
         assert before.wait is not None
         [one, _] = before.wait.questions
         await clock.advance(10)
-        await store.answer("c", "a", "2", name="two")
+        await store.change_run("c", "a", Answer("2", name="two"))
 
         [again] = await hand.claim()
         await hand.wait(again, one)
@@ -253,14 +256,14 @@ class TestQuestions(Part):
 
     async def test_a_run_that_does_not_ask_takes_no_answer(self, store: Store) -> None:
         await store.submit([new_run("b", delay=60), new_run("p")])
-        await store.pause("p", "p")
+        await store.change_run("p", "p", Pause())
         hand, claimed = await started(store)
 
         for name, found in (("a", "running"), ("b", "pending"), ("p", "paused")):
             with pytest.raises(NotWaiting, match=f"run {name} waits for no answer: it is {found}"):
-                await store.answer("c", name, "1")
+                await store.change_run("c", name, Answer("1"))
         with pytest.raises(UnknownRun):
-            await store.answer("c", "nobody", "1")
+            await store.change_run("c", "nobody", Answer("1"))
         with pytest.raises(UnknownRun):
             await store.recall("nobody")
 
@@ -268,19 +271,19 @@ class TestQuestions(Part):
 
     async def test_a_run_that_has_ended_takes_no_answer(self, store: Store) -> None:
         hand = await asking(store)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         await hand.succeed(*await hand.claim())
         log = await kinds(store, "a")
 
         with pytest.raises(NotWaiting, match="it is succeeded"):
-            await store.answer("d", "a", "2", name="ok")
+            await store.change_run("d", "a", Answer("2", name="ok"))
 
         assert await kinds(store, "a") == log
         assert (await store.recall("a")).memos == [answer_memo("1")]
 
     async def test_a_crash_between_the_answer_and_the_restart_loses_nothing(self, store: Store) -> None:
         dead, heir = await Hand(store, "dead").register(), await asking(store)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         assert ids(await dead.claim()) == ["a"]
         await dead.leave()
 
@@ -306,7 +309,7 @@ class TestQuestions(Part):
 
     async def test_the_answer_is_there_in_later_attempts(self, store: Store, clock: FakeClock) -> None:
         hand = await asking(store)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         await hand.fail(*await hand.claim())
         await clock.advance(60)
 
@@ -321,7 +324,7 @@ class TestQuestions(Part):
 
         assert await hand.repeat_last() == reply
         assert await kinds(store, "a") == ["started", "question"]
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         await hand.repeat_last()
 
         assert await states(store, "a") == [P]
@@ -341,7 +344,7 @@ class TestQuestions(Part):
         await asking(store, "one", "two")
 
         assert await store.why("a") == [Reason(Gate.ANSWER, "question one"), Reason(Gate.ANSWER, "question two")]
-        await store.answer("c", "a", "1", name="one")
+        await store.change_run("c", "a", Answer("1", name="one"))
 
         assert [reason.gate for reason in await store.why("a")] == [Gate.TURN]
 
@@ -352,7 +355,7 @@ class TestQuestions(Part):
         found = await store.runs(RunFilter(state=W), limit=5)
 
         assert [run.id for run in found] == ["a"]
-        assert await store.count() == {"waiting": 1, "pending": 1}
+        assert (await store.depths()).runs == {"waiting": 1, "pending": 1}
         depths = await store.depths()
         assert (depths.runs, depths.ready, depths.due) == ({"waiting": 1, "pending": 1}, 1, 0)
         assert ids(await hand.claim(5)) == ["b"]
@@ -360,12 +363,12 @@ class TestQuestions(Part):
     @pytest.mark.parametrize(("what", "name"), [(Held.SESSION, "chat"), (Held.LANE, "main"), (Held.TASK, "work")])
     async def test_an_answer_is_taken_while_its_run_is_held_back(self, store: Store, what: Held, name: str) -> None:
         hand = await asking(store, session="chat")
-        await store.hold(what, name, held=True)
+        await store.set(Hold(what, name, held=True))
 
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
 
         assert await hand.claim(5) == []
-        await store.hold(what, name, held=False)
+        await store.set(Hold(what, name, held=False))
         assert ids(await hand.claim(5)) == ["a"]
 
     async def test_an_answered_run_is_due_at_once_though_the_clock_was_set_back(
@@ -374,17 +377,17 @@ class TestQuestions(Part):
         hand = await asking(store)
         clock.step(-3600)
 
-        run = await store.answer("c", "a", "1")
+        run = await store.change_run("c", "a", Answer("1"))
 
         assert run.due_at == instant(clock.now())
         assert ids(await hand.claim()) == ["a"]
 
     async def test_a_pruned_run_takes_its_memos_and_its_wait_along(self, store: Store, clock: FakeClock) -> None:
         hand = await asking(store)
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
         await hand.fail(*await hand.claim(), failure=error(kind="bad_result"))
         await clock.advance(1)
-        await store.prune({RunState.FAILED: 0})
+        await store.prune(OldRuns({RunState.FAILED: 0}))
 
         with pytest.raises(UnknownRun):
             await store.recall("a")

@@ -19,7 +19,8 @@ from laneway.core.records.policy import Mode, SessionPolicy
 from laneway.core.records.run import Gate, Request, RunFilter
 from laneway.core.records.states import RunState
 from laneway.errors import NotWaiting, WrongState
-from laneway.ports.control import Swept
+from laneway.ports.control import Answer, Cancel, Pause, Resume, Swept
+from laneway.ports.sessions import Extent
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -29,18 +30,19 @@ from tests.contract.suite.frame import Part, counts, ids, kinds, reason, start_o
 from tests.contract.suite.sessions.passing import PASSING
 from tests.contract.suite.sessions.sessions import standing
 from tests.contract.suite.waits.questions import asking, started
+from tests.support.sessions import session_of
 
 W, P, C, PAUSED = RunState.WAITING, RunState.PENDING, RunState.CANCELLED, RunState.PAUSED
 
 
 async def cancelled(store: Store) -> None:
     """Cancel the run."""
-    assert (await store.cancel("c", "a")).state is C
+    assert (await store.change_run("c", "a", Cancel())).state is C
 
 
 async def abandoned(store: Store) -> None:
     """Abandon it."""
-    assert (await store.cancel("c", "a", abandon=True)).state is C
+    assert (await store.change_run("c", "a", Cancel(abandon=True))).state is C
 
 
 async def swept(store: Store) -> None:
@@ -51,17 +53,17 @@ async def swept(store: Store) -> None:
 
 async def stopped(store: Store) -> None:
     """Stop the session's oldest run."""
-    assert await store.stop("c", "chat") == Stopped(("a",))
+    assert await store.stop("c", "chat", Extent.OLDEST) == Stopped(("a",))
 
 
 async def all_stopped(store: Store) -> None:
     """Stop all of the session."""
-    assert await store.stop_all("c", "chat") == Stopped(("a",))
+    assert await store.stop("c", "chat", Extent.ALL) == Stopped(("a",))
 
 
 async def reset(store: Store) -> None:
     """Reset the session."""
-    assert await store.stop_all("c", "chat", abandon=True) == Stopped(("a",))
+    assert await store.stop("c", "chat", Extent.ABANDON) == Stopped(("a",))
 
 
 ENDS = [cancelled, abandoned, swept, stopped, all_stopped, reset]
@@ -82,9 +84,9 @@ class TestWaiting(Part):
         run = await store.get("a")
         assert (run.state, run.reason, run.wait) == (C, None, None)
         assert await kinds(store, "a") == ["started", "question", "cancel_requested", "done"]
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
         with pytest.raises(NotWaiting, match="it is cancelled"):
-            await store.answer("d", "a", "1")
+            await store.change_run("d", "a", Answer("1"))
         assert (await hand.step(room=5)).claimed == []
         assert (await hand.step()).due_in is None
 
@@ -99,7 +101,7 @@ class TestWaiting(Part):
 
     async def test_a_cancel_that_was_requested_wins_over_the_question(self, store: Store) -> None:
         hand, claimed = await started(store)
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         reply = await hand.wait(claimed, "ok", room=1)
 
@@ -113,7 +115,7 @@ class TestWaiting(Part):
         await asking(store)
 
         with pytest.raises(WrongState, match="a waiting run cannot be paused"):
-            await store.pause("p", "a")
+            await store.change_run("p", "a", Pause())
 
         assert (await store.get("a")).request is None
 
@@ -121,59 +123,59 @@ class TestWaiting(Part):
         await asking(store)
 
         with pytest.raises(WrongState, match="a waiting run cannot be resumed"):
-            await store.resume("r", "a")
+            await store.change_run("r", "a", Resume())
 
     async def test_a_requested_pause_takes_hold_when_it_is_answered(self, store: Store) -> None:
         hand, claimed = await started(store, session="chat")
         await store.submit([new_run("b", session="chat", user="bob")])
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         reply = await hand.wait(claimed, "ok", room=5)
         run = await store.get("a")
         assert (reply.claimed, reply.requests, run.state, run.request) == ([], [], W, Request.PAUSE)
 
-        run = await store.answer("c", "a", "1")
+        run = await store.change_run("c", "a", Answer("1"))
 
         assert (run.state, run.request) == (PAUSED, None)
         assert (await kinds(store, "a"))[1:] == ["pause_requested", "question", "answered", "paused"]
         assert await hand.claim(5) == []
-        await store.resume("r", "a")
+        await store.change_run("r", "a", Resume())
         [again] = await hand.claim(5)
         assert (again.id, again.memos) == ("a", 1)
 
     async def test_pausing_it_again_changes_nothing_while_the_pause_stands(self, store: Store) -> None:
         hand, claimed = await started(store)
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.wait(claimed, "ok")
         log = await kinds(store, "a")
 
-        assert (await store.pause("q", "a")).request is Request.PAUSE
+        assert (await store.change_run("q", "a", Pause())).request is Request.PAUSE
 
         assert await kinds(store, "a") == log
 
     async def test_a_resume_while_it_waits_takes_the_pause_back(self, store: Store) -> None:
         hand, claimed = await started(store, session="chat")
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.wait(claimed, "ok")
 
-        run = await store.resume("r", "a")
+        run = await store.change_run("r", "a", Resume())
 
         assert (run.state, run.request) == (W, None)
         assert (await kinds(store, "a"))[-1] == "resumed"
         assert await store.check() == []
-        assert (await store.resume("r", "a")).state is W
-        assert (await store.answer("c", "a", "1")).state is P
+        assert (await store.change_run("r", "a", Resume())).state is W
+        assert (await store.change_run("c", "a", Answer("1"))).state is P
         assert ids(await hand.claim(5)) == ["a"]
 
     async def test_a_run_that_waits_no_more_but_is_paused_can_be_cancelled(self, store: Store) -> None:
         hand, claimed = await started(store, session="chat")
-        await store.pause("p", "a")
+        await store.change_run("p", "a", Pause())
         await hand.wait(claimed, "ok")
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
 
-        await store.cancel("d", "a")
+        await store.change_run("d", "a", Cancel())
 
         assert await states(store, "a") == [C]
-        assert await store.session("chat") is None
+        assert await session_of(store, "chat") is None
 
     async def test_it_keeps_its_place_in_its_session(self, store: Store) -> None:
         hand = await asking(store, session="chat")
@@ -183,7 +185,7 @@ class TestWaiting(Part):
         [why] = [reason for reason in await store.why("s-00000") if reason.gate is Gate.SESSION_BUSY]
         assert why.runs == ("a",)
 
-        await store.answer("c", "a", "1")
+        await store.change_run("c", "a", Answer("1"))
 
         assert await start_order(hand) == ["a", "s-00000", "s-00001"]
 
@@ -193,7 +195,7 @@ class TestWaiting(Part):
 
         assert ids(await hand.claim(5)) == ["s-00000"]
         assert await standing(store) == (2, 2, 2)
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         assert ids(await hand.claim(5)) == ["s-00001"]
 
@@ -205,7 +207,7 @@ class TestWaiting(Part):
         [second] = (await hand.wait(first, "ok", room=5)).claimed
         assert second.id == "s-00001"
         assert await standing(store) == (1, 2, 1)
-        await store.answer("c", first.id, "1")
+        await store.change_run("c", first.id, Answer("1"))
         assert await hand.claim(5) == []
         assert await standing(store) == (1, 2, 1)
 
@@ -217,12 +219,12 @@ class TestWaiting(Part):
         await store.submit(new_runs(3, "s", **PASSING))
         [first] = await hand.claim(5)
         if pause:
-            await store.pause("p", first.id)
+            await store.change_run("p", first.id, Pause())
         [second] = (await hand.wait(first, "ok", room=5)).claimed
-        await store.answer("c", first.id, "1")
+        await store.change_run("c", first.id, Answer("1"))
         assert await states(store, first.id) == [PAUSED if pause else P]
 
-        await store.cancel("d", first.id)
+        await store.change_run("d", first.id, Cancel())
 
         assert ids((await hand.succeed(second, room=5)).claimed) == ["s-00002"]
 
@@ -231,7 +233,11 @@ class TestWaiting(Part):
         await store.submit([new_run("b", session="chat", user="bob")])
         await hand.claim(5)
 
-        assert [await store.stop(call, "chat") for call in "cde"] == [Stopped(("a",)), Stopped(("b",)), Stopped()]
+        assert [await store.stop(call, "chat", Extent.OLDEST) for call in "cde"] == [
+            Stopped(("a",)),
+            Stopped(("b",)),
+            Stopped(),
+        ]
         assert await reason(store, "a") is None
 
     async def test_it_leaves_what_its_last_attempt_did_not_read(self, store: Store) -> None:
@@ -241,7 +247,7 @@ class TestWaiting(Part):
         await hand.settle([claimed], waits("ok"), read=1)
         await store.submit([new_run("m3", session="chat", user="bob", policy=steer)])
 
-        await store.cancel("c", "a")
+        await store.change_run("c", "a", Cancel())
 
         assert await start_order(hand) == ["m2", "m3"]
 
@@ -251,6 +257,6 @@ class TestWaiting(Part):
         await store.submit([new_run(name, session="chat", policy=steer) for name in ("m1", "m2")])
         await hand.settle([claimed], waits("ok"), read=1)
 
-        await store.stop_all("c", "chat")
+        await store.stop("c", "chat", Extent.ALL)
 
         assert await counts(store) == {"steered": 2, "dropped unread": 1}

@@ -16,6 +16,7 @@ from laneway.core.records.liveness import LEASE
 from laneway.core.records.policy import Lane
 from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost
+from laneway.ports.moving import Reopen, Shut
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs
@@ -241,10 +242,10 @@ class TestLending(Part):
         await store.submit([new_run("a", session="s"), new_run("b", session="s")])
         claimed = await busy.claim()
         await hand.lend()
-        await store.shut_for("move", "elsewhere")
+        await store.move(Shut("move", "elsewhere"))
 
         await busy.succeed(*claimed)
 
         assert (await hand.claim()) == []
         assert await states(store, "b") == [RunState.PENDING]
-        await store.reopen("move")
+        await store.move(Reopen("move"))

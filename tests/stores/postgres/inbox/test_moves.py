@@ -9,6 +9,7 @@ import pytest
 
 from laneway import Scheduler
 from laneway.errors import StoreMoved
+from laneway.ports.moving import Freeze, Shut
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.store import PostgresStore
 
@@ -34,13 +35,13 @@ async def test_what_was_posted_before_a_move_began_is_taken_in_and_nothing_after
     with psycopg.connect(Address.parse(postgres_url).conninfo, autocommit=True) as link:
         with link.transaction():
             receipt = await app.submit("greet", {"name": "ann"}, connection=link)
-            await store.shut_for("move", ELSEWHERE)
-            assert await store.freeze("move") > 0  # somebody's transaction is on its way
+            await store.move(Shut("move", ELSEWHERE))
+            assert (await store.move(Freeze("move"))).leases > 0  # somebody's transaction is on its way
 
         with pytest.raises(StoreMoved) as refused:
             await app.submit("greet", {"name": "bob"}, connection=link)
     assert refused.value.where == ELSEWHERE
     assert (await app.get(receipt)).state == "pending"
     assert len(await app.runs()) == 1
-    assert await store.freeze("move") == 0
+    assert (await store.move(Freeze("move"))).leases == 0
     await store.close()

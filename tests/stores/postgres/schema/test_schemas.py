@@ -40,7 +40,7 @@ async def test_a_schema_that_is_there_and_empty_is_taken(postgres_place: str) ->
     execute(postgres_place, f"CREATE SCHEMA {Address.parse(postgres_place).schema}")
 
     async with opened(postgres_place) as store:
-        assert await store.count() == {}
+        assert (await store.depths()).runs == {}
 
 
 async def test_a_schema_of_a_newer_laneway_is_refused(postgres_place: str) -> None:

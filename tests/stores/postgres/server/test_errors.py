@@ -134,13 +134,13 @@ async def test_a_password_that_is_changed_while_at_work_is_waited_for(strict: Po
         async with opened(as_user(strict, "ann", name)) as store:
             strict.execute("ALTER ROLE ann PASSWORD 'another'")
             cut(strict)
-            for call in (store.count, store.open):
+            for call in (store.depths, store.open):
                 with pytest.raises(StoreUnavailable, match="does not take this user and password"):
                     await call()
             strict.execute(f"ALTER ROLE ann PASSWORD '{PASSWORD}'")
 
             await store.submit([new_run("a")])
-            assert await store.count() == {"pending": 1}
+            assert (await store.depths()).runs == {"pending": 1}
 
 
 # Servers that do not fit
@@ -255,7 +255,7 @@ async def test_a_bad_call_does_not_fail_its_neighbours(postgres_url: str) -> Non
         answers = await asyncio.gather(*calls, return_exceptions=True)
 
         assert [isinstance(answer, list) for answer in answers] == [True, False, False, True]
-        assert await store.count() == {"pending": 3}
+        assert (await store.depths()).runs == {"pending": 3}
 
 
 # What is never shown

@@ -54,7 +54,7 @@ async def test_a_connection_that_was_cut_between_two_calls_is_not_noticed(own: P
     async with opened(url) as store:
         hand = await Hand(store).register()
         for nth in range(3):
-            assert await store.count() == ({"pending": nth} if nth else {})
+            assert (await store.depths()).runs == ({"pending": nth} if nth else {})
             assert cut(own) >= 2
             assert (await store.submit([new_run(f"r{nth}")]))[0].run_id == f"r{nth}"
             cut(own)
@@ -64,16 +64,16 @@ async def test_a_connection_that_was_cut_between_two_calls_is_not_noticed(own: P
 async def test_a_server_that_was_restarted_between_two_calls_is_not_noticed(own: PostgresServer, url: str) -> None:
     async with opened(url) as store:
         await store.submit([new_run("a")])
-        assert await store.count() == {"pending": 1}
+        assert (await store.depths()).runs == {"pending": 1}
         own.restart()
-        assert await store.count() == {"pending": 1}
+        assert (await store.depths()).runs == {"pending": 1}
         own.kill()
         own.restart()
 
         answers = await asyncio.gather(*(store.submit([new_run(f"b{nth}")]) for nth in range(20)))
 
         assert len(answers) == 20
-        assert await store.count() == {"pending": 21}
+        assert (await store.depths()).runs == {"pending": 21}
 
 
 async def test_a_call_that_waits_for_the_lock_when_it_is_cut_waits_on(own: PostgresServer, url: str) -> None:
@@ -111,9 +111,9 @@ async def test_a_transaction_that_is_cut_has_not_happened_and_its_callers_hear_o
         _, *answers = await batch
 
         assert all(isinstance(answer, StoreUnavailable) for answer in answers), answers
-        assert await store.count() == {"pending": 1}
+        assert (await store.depths()).runs == {"pending": 1}
         await store.submit([new_run("a"), new_run("b")])
-        assert await store.count() == {"pending": 3}
+        assert (await store.depths()).runs == {"pending": 3}
 
 
 async def test_many_calls_that_a_server_refuses_because_it_cannot_be_written_are_refused_at_once(
@@ -139,7 +139,7 @@ async def test_many_calls_that_a_server_refuses_because_it_cannot_be_written_are
         assert len(connected) <= 3, "not one for each of them"
         own.execute(f'ALTER DATABASE "{database}" RESET default_transaction_read_only')
         await store.submit([new_run("a")])
-        assert await store.count() == {"pending": 1}
+        assert (await store.depths()).runs == {"pending": 1}
 
 
 async def test_a_connection_that_ends_before_it_is_set_up_is_not_used(
@@ -154,7 +154,7 @@ async def test_a_connection_that_ends_before_it_is_set_up_is_not_used(
         await store.open()
     monkeypatch.undo()
 
-    assert await store.count() == {}
+    assert (await store.depths()).runs == {}
     await store.close()
 
 
@@ -183,7 +183,7 @@ async def test_a_lock_that_somebody_keeps_is_waited_for_and_then_given_up(own: P
 
         with pytest.raises(StoreUnavailable, match="kept others' transactions running, and this one waiting") as caught:
             await store.submit([new_run("a")])
-        assert await store.count() == {}, "who only reads does not wait"
+        assert (await store.depths()).runs == {}, "who only reads does not wait"
         other.close()
 
         assert not caught.value.maybe_done
@@ -250,7 +250,7 @@ async def test_a_process_that_is_frozen_with_the_lock_holds_the_others_up_for_so
 
             assert 2 < took < 15
             assert said[0] == "None 2\n", "what it had done is undone, and done again"
-            assert await store.count() == {"pending": 2}
+            assert (await store.depths()).runs == {"pending": 2}
             assert holder.returncode == 0
     finally:
         holder.kill()
@@ -261,7 +261,7 @@ async def test_a_server_that_stands_still_is_given_up_in_time_and_found_again(ow
     async with opened(url, "timeout=1") as store, opened(url, "timeout=1") as fresh:
         hand = await Hand(store).register()
         await store.submit([new_run("a")])
-        await store.count()
+        await store.depths()
         own.freeze()
         try:
             began = time.monotonic()
@@ -269,7 +269,7 @@ async def test_a_server_that_stands_still_is_given_up_in_time_and_found_again(ow
                 *(store.submit([new_run(f"b{nth}")]) for nth in range(10)),
                 *(store.get("a") for _ in range(10)),
                 *(store.events("a") for _ in range(10)),
-                fresh.count(),
+                fresh.depths(),
                 asyncio.to_thread(hand.renew),
             ]
             failed = await asyncio.gather(*calls, return_exceptions=True)
@@ -291,7 +291,7 @@ async def test_a_server_that_stands_still_is_given_up_in_time_and_found_again(ow
                 return False
 
         await until(works)
-        assert (await store.count())["pending"] >= 2
+        assert (await store.depths()).runs["pending"] >= 2
 
 
 async def test_closing_returns_though_the_server_stands_still(own: PostgresServer, url: str) -> None:
@@ -299,7 +299,7 @@ async def test_closing_returns_though_the_server_stands_still(own: PostgresServe
     await store.open()
     await Hand(store).register()
     store.watch(lambda: None)
-    await store.count()
+    await store.depths()
     own.freeze()
     try:
         began = time.monotonic()
@@ -333,7 +333,7 @@ def test_a_store_can_be_used_from_many_loops_and_threads(url: str) -> None:
         thread.join()
     asyncio.run(use("last"))
 
-    assert asyncio.run(store.count()) == {"pending": 18}
+    assert asyncio.run(store.depths()).runs == {"pending": 18}
     asyncio.run(store.close())
 
 
@@ -362,6 +362,6 @@ def test_a_forked_child_makes_connections_of_its_own(url: str) -> None:
     asyncio.run(use("parent"))
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert asyncio.run(store.count()) == {"succeeded": 60}
+    assert asyncio.run(store.depths()).runs == {"succeeded": 60}
     assert asyncio.run(store.check()) == []
     asyncio.run(store.close())

@@ -9,6 +9,7 @@ import pytest
 
 from laneway.errors import StoreError
 from laneway.ports.gates import Held
+from laneway.ports.settings import Hold
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import connect_bare
 from laneway.testing import Hand, new_run
@@ -37,14 +38,14 @@ async def test_what_was_remembered_does_not_hold_for_a_server_that_stands_in_for
         writer = store._runtime.writer
         hand = await Hand(store).register()
         await store.submit([new_run("a")])
-        await store.hold(Held.TASK, "work", held=True)
+        await store.set(Hold(Held.TASK, "work", held=True))
         behind = "SELECT 1 FROM pg_stat_replication WHERE replay_lsn < pg_current_wal_lsn()"
         await until(lambda: primary.execute(behind) == [])
         standby.stop_streaming()
 
         # A standby's sequence is ahead by what its primary takes at once; here both give the same number next.
         [[ahead]] = standby.execute("SELECT last_value FROM laneway.writes")
-        await store.hold(Held.TASK, "work", held=False)
+        await store.set(Hold(Held.TASK, "work", held=False))
         while writer._number < ahead:
             await hand.step()
         standby.promote()

@@ -56,7 +56,7 @@ async def test_of_two_servers_the_primary_is_used_wherever_it_stands(
     for nth, ports in enumerate([(primary.port, standby.port), (standby.port, primary.port)]):
         async with opened(at(*ports, more="?target_session_attrs=read-write")) as store:
             await store.submit([new_run(f"r{nth}")])
-            assert (await store.count())["pending"] == nth + 1
+            assert (await store.depths()).runs["pending"] == nth + 1
             store.watch(lambda: None)
             await listens(store)
 

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from laneway.errors import StoreUnavailable
+from laneway.ports.control import Cancel
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.store import PostgresStore
 from laneway.testing.hand import new_run
@@ -112,7 +113,7 @@ async def test_what_can_never_be_serialized_is_told_of_and_not_done(
 
     assert "could not do a call beside those of other programs" in str(refused.value)
     assert not refused.value.maybe_done
-    assert await store.count() == {}
+    assert (await store.depths()).runs == {}
 
 
 async def test_a_table_that_is_locked_for_too_long_is_told_of_and_nothing_is_half_done(
@@ -135,7 +136,7 @@ async def test_one_bad_piece_of_work_does_not_fail_its_neighbours(store: Postgre
     """What is asked at once shares a transaction; what fails is done again without its neighbours."""
     answers = await asyncio.gather(
         store.submit([new_run("a")]),
-        store.cancel("call", "unknown"),
+        store.change_run("call", "unknown", Cancel()),
         store.submit([new_run("b")]),
         return_exceptions=True,
     )

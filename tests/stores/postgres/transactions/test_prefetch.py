@@ -9,6 +9,7 @@ import pytest
 
 from laneway import Lane
 from laneway.core.records.states import RunState
+from laneway.ports.settings import LaneSetting
 from laneway.stores.postgres.server.pipeline import Pipe
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.database import TEXTS, PostgresDatabase
@@ -73,7 +74,7 @@ async def test_a_worker_that_was_at_rest_claims_in_two_journeys(store: PostgresS
 async def test_users_at_their_caps_and_busy_sessions_cost_a_step_few_journeys(
     store: PostgresStore, journeys: list[str]
 ) -> None:
-    await store.set_lane(Lane("main", limit=8, per_user=2))
+    await store.set(LaneSetting(Lane("main", limit=8, per_user=2)))
     runs = [new_run(f"r{nth}", user=f"u{nth % 4}", session=f"s{nth % 12}") for nth in range(400)]
     await store.submit(runs)
     hand = await Hand(store).register()
@@ -83,8 +84,8 @@ async def test_users_at_their_caps_and_busy_sessions_cost_a_step_few_journeys(
         claimed = (await hand.succeed(*claimed, room=8)).claimed
         steps += 1
 
-    assert await store.count() == {"succeeded": 400}
-    assert len(journeys) < 3.5 * steps
+    assert (await store.depths()).runs == {"succeeded": 400}
+    assert len(journeys) < 5.5 * steps
     assert await store.check() == []
 
 
@@ -104,8 +105,8 @@ async def test_a_due_run_is_claimed_in_two_journeys(postgres_url: str, journeys:
     await store.close()
 
 
-async def test_steps_of_users_at_their_caps_take_two_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
-    # Each session holds back more than is read of it at once, and what comes next is asked for before it runs out.
+async def test_steps_of_users_at_their_caps_take_five_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
+    # Leases; what they free, with its counts; the counts of what follows; those of what is ready; the COMMIT.
     await store.declare_lanes([Lane("main", limit=4, per_user=2)])
     sessions = [(user, f"{user}/{nth}") for user in ("ann", "bob") for nth in range(3)]
     for nth in range(90):
@@ -117,7 +118,7 @@ async def test_steps_of_users_at_their_caps_take_two_journeys_each(store: Postgr
         claimed = (await hand.succeed(*claimed, room=4)).claimed
         counts.append(len(journeys))
     assert len(claimed) == 4
-    assert set(counts[5:]) == {2}
+    assert max(counts[5:]) == 5
 
 
 async def test_a_plain_submission_takes_two_journeys_and_one_more_to_wake_somebody(
@@ -178,7 +179,7 @@ async def test_a_step_that_is_done_for_a_worker_knows_all_that_its_transaction_h
         [*(f"r{nth}" for nth in range(8)), *(run.id for n in "xy" for run in new_runs(2, f"s{n}"))]
     )
     await hand.succeed(*given)
-    assert await store.count() == {"succeeded": 17}
+    assert (await store.depths()).runs == {"succeeded": 17}
     assert await store.check() == []
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from laneway.core.records.policy import Rule, SessionPolicy
 from laneway.ports.gates import Held
+from laneway.ports.settings import Hold, SessionSetting, TaskDisabled, UserCap
 from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import Hand, new_run
 from tests.stores.postgres.tools import opened
@@ -25,11 +26,11 @@ async def test_what_this_store_sets_is_known_to_its_next_step(store: PostgresSto
     await store.submit([new_run("a"), new_run("b")])
     hand = await Hand(store).register()
     await hand.succeed(*await hand.claim())
-    await store.hold(Held.TASK, "work", held=True)
+    await store.set(Hold(Held.TASK, "work", held=True))
 
     assert await hand.claim() == []
 
-    await store.hold(Held.TASK, "work", held=False)
+    await store.set(Hold(Held.TASK, "work", held=False))
     assert [run.id for run in await hand.claim()] == ["b"]
 
 
@@ -38,11 +39,11 @@ async def test_what_another_store_sets_is_known_to_the_next_step(store: Postgres
     hand = await Hand(store).register()
     await hand.succeed(*await hand.claim())
     async with opened(postgres_url) as other:
-        await other.hold(Held.TASK, "work", held=True)
+        await other.set(Hold(Held.TASK, "work", held=True))
 
         assert await hand.claim() == []
 
-        await other.hold(Held.TASK, "work", held=False)
+        await other.set(Hold(Held.TASK, "work", held=False))
         assert [run.id for run in await hand.claim()] == ["b"]
 
 
@@ -50,10 +51,10 @@ async def _something_rare(store: PostgresStore, hand: Hand, chosen: random.Rando
     """Do one of the things that seldom happen, then take a step or two."""
     held, steer = chosen.random() < 0.5, SessionPolicy(mode="steer", cap=1000)
     verbs = (
-        lambda: store.hold(chosen.choice((Held.TASK, Held.USER, Held.SESSION)), "x", held=held),
-        lambda: store.disable("gone", disabled=held),
-        lambda: store.set_cap("ann", "main", 1 if held else None),
-        lambda: store.set_session("s", Rule(max_concurrent=2)),
+        lambda: store.set(Hold(chosen.choice((Held.TASK, Held.USER, Held.SESSION)), "x", held=held)),
+        lambda: store.set(TaskDisabled("gone", disabled=held)),
+        lambda: store.set(UserCap("ann", "main", 1 if held else None)),
+        lambda: store.set(SessionSetting("s", Rule(max_concurrent=2))),
         lambda: store.submit([new_run(f"m{at}", session="s", policy=steer)]),
         lambda: store.submit([new_run(f"o{at}", task="other"), new_run(f"w{at}", user="ann")]),
     )

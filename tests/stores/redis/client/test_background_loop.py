@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from laneway.core.records.states import TERMINAL
+from laneway.ports.upkeep import OldDeltas, OldRuns
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from tests.support.invariants import check_invariants
@@ -57,10 +58,10 @@ async def test_of_several_that_prune_each_run_is_counted_by_one(doors: list[Redi
         await hand.succeed(*await hand.claim(30))
     await clock.advance(1)
 
-    pruned = await asyncio.gather(*(store.prune(ALL, limit=1000) for store in doors))
+    pruned = await asyncio.gather(*(store.prune(OldRuns(ALL), limit=1000) for store in doors))
 
     assert sum(pruned) == 900
-    assert await doors[0].count() == {}
+    assert (await doors[0].depths()).runs == {}
     assert await doors[0].check() == []
 
 
@@ -74,10 +75,10 @@ async def test_several_may_trim_at_once_and_others_prune(doors: list[RedisStore]
     await hand.succeed(*runs)
     await clock.advance(1)
 
-    trimmed = await asyncio.gather(*(store.trim(0) for store in doors))
+    trimmed = await asyncio.gather(*(store.prune(OldDeltas(0)) for store in doors))
     logs = [[event.kind for event in await doors[1].events(run.id)] for run in runs]
 
     assert sum(trimmed) == 30
     assert logs == [["started", "trimmed", "result", "done"]] * 30
-    await asyncio.gather(*(store.trim(0) for store in doors), doors[0].prune(ALL))
+    await asyncio.gather(*(store.prune(OldDeltas(0)) for store in doors), doors[0].prune(OldRuns(ALL)))
     assert await doors[0].check() == []

@@ -16,69 +16,71 @@ import uvloop
 
 from laneway.errors import NotAStore, StoreError, StoreUnavailable
 from laneway.stores.redis.client.address import Address
-from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.client import RedisClient
 from laneway.stores.redis.client.errors import Refusal
 from laneway.testing.servers import Server, valkey_server
 from laneway.testing.servers.single import wait_until
-from tests.stores.redis.tools import COUNT, ECHO, is_busy, linked, lua, until
+from tests.stores.redis.tools import COUNT, ECHO, is_busy, lua, opened_client, until
 
 WRITE = lua("return redis.call('SET', KEYS[1] .. ':x', ARGV[1])")
 
 
 @pytest.fixture
-async def link(redis_url: str) -> AsyncIterator[Link]:
-    async with linked(redis_url) as link:
-        yield link
+async def client(redis_url: str) -> AsyncIterator[RedisClient]:
+    async with opened_client(redis_url) as client:
+        yield client
 
 
 # Asking and answering
 
 
-async def test_a_script_gets_the_prefix_and_its_arguments(link: Link) -> None:
-    answer = await link.call(lua("return {KEYS[1], ARGV[1], ARGV[2], #ARGV, false}"), "text", b"\x00\xff", 3)
+async def test_a_script_gets_the_prefix_and_its_arguments(client: RedisClient) -> None:
+    answer = await client.call(lua("return {KEYS[1], ARGV[1], ARGV[2], #ARGV, false}"), "text", b"\x00\xff", 3)
 
-    assert answer == [link.address.prefix.encode(), b"text", b"\x00\xff", 3, None]
-
-
-async def test_a_script_that_the_server_has_forgotten_is_sent_again(link: Link) -> None:
-    assert await link.call(ECHO, "before") == b"before"
-    await link.command("SCRIPT", "FLUSH")
-
-    assert await link.call(ECHO, "after") == b"after"
-    assert await link.command("SCRIPT", "EXISTS", ECHO.sha) == [1]
+    assert answer == [client.address.prefix.encode(), b"text", b"\x00\xff", 3, None]
 
 
-async def test_what_a_script_refuses_is_told_apart_from_what_goes_wrong(link: Link) -> None:
+async def test_a_script_that_the_server_has_forgotten_is_sent_again(client: RedisClient) -> None:
+    assert await client.call(ECHO, "before") == b"before"
+    await client.command("SCRIPT", "FLUSH")
+
+    assert await client.call(ECHO, "after") == b"after"
+    assert await client.command("SCRIPT", "EXISTS", ECHO.sha) == [1]
+
+
+async def test_what_a_script_refuses_is_told_apart_from_what_goes_wrong(client: RedisClient) -> None:
     with pytest.raises(Refusal) as refused:
-        await link.call(lua("return redis.error_reply('LANEWAY unknown 5')"))
+        await client.call(lua("return redis.error_reply('LANEWAY unknown 5')"))
     with pytest.raises(StoreError, match=r"could not do a call at test.lua:2: ") as wrong:
-        await link.call(lua("local x = nil\nreturn x.y"))
+        await client.call(lua("local x = nil\nreturn x.y"))
 
     assert refused.value.text == "unknown 5"
     assert "\n" not in str(wrong.value)
 
 
-async def test_reads_are_of_one_moment_and_answer_in_order(link: Link) -> None:
-    prefix = link.address.prefix
-    await link.command("HSET", f"{prefix}:h", "a", 1)
+async def test_reads_are_of_one_moment_and_answer_in_order(client: RedisClient) -> None:
+    prefix = client.address.prefix
+    await client.command("HSET", f"{prefix}:h", "a", 1)
 
-    answers = await link.read(("HGETALL", f"{prefix}:h"), ("GET", f"{prefix}:none"), ("ECHO", "x"))
+    answers = await client.read(("HGETALL", f"{prefix}:h"), ("GET", f"{prefix}:none"), ("ECHO", "x"))
 
     assert answers == [[b"a", b"1"], None, b"x"]
     with pytest.raises(NotAStore):
-        await link.read(("GET", f"{prefix}:h"))
+        await client.read(("GET", f"{prefix}:h"))
     with pytest.raises(StoreError, match="NOSUCH"):
-        await link.read(("NOSUCH",), ("PING",))
-    assert await link.call(ECHO, "fine") == b"fine"
+        await client.read(("NOSUCH",), ("PING",))
+    assert await client.call(ECHO, "fine") == b"fine"
 
 
 @pytest.mark.parametrize("cancelled_of_ten", [1, 5, 9])
-async def test_a_thousand_cancelled_calls_never_give_their_answers_to_others(link: Link, cancelled_of_ten: int) -> None:
+async def test_a_thousand_cancelled_calls_never_give_their_answers_to_others(
+    client: RedisClient, cancelled_of_ten: int
+) -> None:
     chance = random.Random(cancelled_of_ten)
     asked = cancelled = 0
 
     async def ask(number: int) -> None:
-        assert await link.call(ECHO, number) == str(number).encode()
+        assert await client.call(ECHO, number) == str(number).encode()
 
     while cancelled < 1000:
         tasks = [asyncio.create_task(ask(asked + nth)) for nth in range(20)]
@@ -98,28 +100,28 @@ async def test_a_hundred_callers_share_one_connection(redis_server: Server, redi
         return str(redis_server.command("CLIENT", "LIST")).count("name=laneway ")
 
     before = connections()
-    async with linked(redis_url) as link:
-        answers = await asyncio.gather(*(link.call(ECHO, number) for number in range(100)))
+    async with opened_client(redis_url) as client:
+        answers = await asyncio.gather(*(client.call(ECHO, number) for number in range(100)))
 
         assert answers == [str(number).encode() for number in range(100)]
         assert connections() == before + 1
     await until(lambda: connections() == before)
 
 
-async def test_a_large_answer_comes_whole(link: Link) -> None:
+async def test_a_large_answer_comes_whole(client: RedisClient) -> None:
     text = "x" * 5_000_000
 
-    assert await link.call(ECHO, text) == text.encode()
+    assert await client.call(ECHO, text) == text.encode()
 
 
 # Loops and threads
 
 
 def test_every_loop_has_its_own_connection_and_leaves_it_in_peace(redis_url: str) -> None:
-    link = Link(Address.parse(redis_url))
+    client = RedisClient(Address.parse(redis_url))
 
     async def use() -> None:
-        assert await link.call(ECHO, "x") == b"x"
+        assert await client.call(ECHO, "x") == b"x"
 
     asyncio.run(use())
     threads = [threading.Thread(target=asyncio.run, args=(use(),)) for _ in range(3)]
@@ -129,36 +131,36 @@ def test_every_loop_has_its_own_connection_and_leaves_it_in_peace(redis_url: str
         thread.join()
     uvloop.run(use())
     asyncio.run(use())
-    asyncio.run(link.close())
+    asyncio.run(client.close())
 
 
 def test_a_closed_link_can_be_used_again(redis_url: str) -> None:
     async def use() -> None:
-        async with linked(redis_url) as link:
-            await link.call(ECHO, "x")
-            link.call_now(ECHO, "x")
-            await link.close()
-            assert await link.call(ECHO, "y") == b"y"
-            assert link.call_now(ECHO, "z") == b"z"
+        async with opened_client(redis_url) as client:
+            await client.call(ECHO, "x")
+            client.call_now(ECHO, "x")
+            await client.close()
+            assert await client.call(ECHO, "y") == b"y"
+            assert client.call_now(ECHO, "z") == b"z"
 
     asyncio.run(use())
 
 
-async def test_a_call_from_a_blocked_loop_is_answered(link: Link) -> None:
+async def test_a_call_from_a_blocked_loop_is_answered(client: RedisClient) -> None:
     # It runs on the loop's own thread, so nothing else of this loop can run until it returns.
-    assert link.call_now(ECHO, "now") == b"now"
+    assert client.call_now(ECHO, "now") == b"now"
     with pytest.raises(Refusal):
-        link.call_now(lua("return redis.error_reply('LANEWAY no')"))
+        client.call_now(lua("return redis.error_reply('LANEWAY no')"))
 
 
 async def test_closing_ends_the_calls_that_wait_and_leaves_no_connection_behind() -> None:
     with valkey_server(config={"lua-time-limit": "10"}) as server:
-        async with linked(server.url) as link:
-            waiting = asyncio.create_task(link.command("BLPOP", "nothing", 0))
-            thread = asyncio.create_task(asyncio.to_thread(link.call_now, lua("while true do end")))
+        async with opened_client(server.url) as client:
+            waiting = asyncio.create_task(client.command("BLPOP", "nothing", 0))
+            thread = asyncio.create_task(asyncio.to_thread(client.call_now, lua("while true do end")))
             await until(lambda: is_busy(server))
 
-            await link.close()
+            await client.close()
 
             with pytest.raises(StoreUnavailable, match="the store was closed") as caught:
                 await waiting
@@ -173,9 +175,9 @@ async def test_closing_ends_the_calls_that_wait_and_leaves_no_connection_behind(
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def test_a_loop_that_stood_still_finds_its_answers(redis_url: str, run: Callable[[Any], None]) -> None:
     async def use() -> None:
-        async with linked(redis_url, timeout=0.1) as link:
+        async with opened_client(redis_url, timeout=0.1) as client:
             for _ in range(3):
-                waiting = [asyncio.create_task(link.call(ECHO, nth)) for nth in range(3)]
+                waiting = [asyncio.create_task(client.call(ECHO, nth)) for nth in range(3)]
                 await asyncio.sleep(0)
                 time.sleep(0.2)  # noqa: ASYNC251  # a handler that blocks the loop
 
@@ -184,24 +186,24 @@ def test_a_loop_that_stood_still_finds_its_answers(redis_url: str, run: Callable
     run(use())
 
 
-async def test_calls_from_many_threads_are_each_answered(link: Link) -> None:
-    answers = await asyncio.gather(*(asyncio.to_thread(link.call_now, ECHO, number) for number in range(30)))
+async def test_calls_from_many_threads_are_each_answered(client: RedisClient) -> None:
+    answers = await asyncio.gather(*(asyncio.to_thread(client.call_now, ECHO, number) for number in range(30)))
 
     assert answers == [str(number).encode() for number in range(30)]
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_makes_connections_of_its_own(redis_server: Server, redis_url: str) -> None:
-    link = Link(Address.parse(redis_url))
+    client = RedisClient(Address.parse(redis_url))
 
     async def use(who: str) -> None:
         heard = asyncio.Event()
-        stop = link.hearing.listen("channel", heard.set)
+        stop = client.subscriptions.subscribe("channel", heard.set)
         while not heard.is_set():
-            await link.command("PUBLISH", "channel", who)
+            await client.command("PUBLISH", "channel", who)
         for nth in range(50):
-            assert await link.call(ECHO, f"{who}{nth}") == f"{who}{nth}".encode()
-            assert link.call_now(ECHO, f"{who}{nth}") == f"{who}{nth}".encode()
+            assert await client.call(ECHO, f"{who}{nth}") == f"{who}{nth}".encode()
+            assert client.call_now(ECHO, f"{who}{nth}") == f"{who}{nth}".encode()
         stop()
 
     async def fork() -> int:
@@ -217,13 +219,13 @@ def test_a_forked_child_makes_connections_of_its_own(redis_server: Server, redis
     child = asyncio.run(fork())
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    asyncio.run(link.close())
+    asyncio.run(client.close())
     wait_until(lambda: "name=laneway " not in str(redis_server.command("CLIENT", "LIST")), "all have left")
 
 
 async def test_a_socket_is_as_good_as_a_port(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("s") / "v.sock"
     with valkey_server(config={"unixsocket": str(path)}):
-        async with linked(f"unix://{path}?db=3") as link:
-            assert await link.call(COUNT) == 1
-            assert "db3" in await link.info("keyspace")
+        async with opened_client(f"unix://{path}?db=3") as client:
+            assert await client.call(COUNT) == 1
+            assert "db3" in await client.info("keyspace")

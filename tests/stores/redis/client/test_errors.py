@@ -8,19 +8,19 @@ import pytest
 
 from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreUnavailable
 from laneway.stores.redis.client.address import Address
-from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.client import RedisClient
 from laneway.stores.redis.client.errors import code_of, refuse_old
 from laneway.testing.servers import valkey_server
-from tests.stores.redis.tools import COUNT, ECHO, linked, lua
+from tests.stores.redis.tools import COUNT, ECHO, lua, opened_client
 
 ADDRESS = Address.parse("redis://ann:secret@host:7000/0?namespace=shop")
 
 
 async def _refusal(url: str) -> LanewayError:
-    link = Link(Address.parse(url))
+    client = RedisClient(Address.parse(url))
     with pytest.raises(LanewayError) as caught:
-        await link.open()
-    await link.close()
+        await client.open()
+    await client.close()
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
     return caught.value
@@ -32,8 +32,8 @@ async def test_a_wrong_password_is_the_addresses_fault() -> None:
         wrong = await _refusal(f"redis://:secret@{bare}")
         nobody = await _refusal(f"redis://nobody:secret@{bare}")
         none = await _refusal(f"redis://{bare}")
-        async with linked(f"redis://:right@{bare}") as link:
-            assert await link.call(ECHO, "x") == b"x"
+        async with opened_client(f"redis://:right@{bare}") as client:
+            assert await client.call(ECHO, "x") == b"x"
 
     assert isinstance(wrong, BadURL)
     assert str(wrong) == str(nobody) == f"redis://{bare} refuses this user and password"
@@ -42,13 +42,13 @@ async def test_a_wrong_password_is_the_addresses_fault() -> None:
 
 async def test_a_password_that_is_changed_while_at_work_is_waited_for() -> None:
     with valkey_server() as server:
-        async with linked(server.url) as link:
+        async with opened_client(server.url) as client:
             server.command("CONFIG", "SET", "requirepass", "new")
-            await link.close()
-            link._opened = True
+            await client.close()
+            client._opened = True
 
             with pytest.raises(StoreUnavailable, match="wants a user or password"):
-                await link.call(ECHO, "x")
+                await client.call(ECHO, "x")
 
 
 async def test_a_password_that_the_server_does_not_want_is_said() -> None:
@@ -77,23 +77,23 @@ async def test_a_single_server_is_no_cluster() -> None:
 
 async def test_a_key_of_another_type_is_in_the_way() -> None:
     with valkey_server() as server:
-        async with linked(server.url) as link:
-            await link.command("RPUSH", "laneway:{default}:count", "x")
+        async with opened_client(server.url) as client:
+            await client.command("RPUSH", "laneway:{default}:count", "x")
             with pytest.raises(NotAStore) as caught:
-                await link.call(COUNT)
+                await client.call(COUNT)
 
     assert str(caught.value).endswith("those that begin with laneway:{default}: are laneway's")
 
 
 async def test_a_server_without_memory_takes_nothing_new_and_lets_work_go_on() -> None:
     with valkey_server(config={"maxmemory": "1mb"}) as server:
-        async with linked(server.url) as link:
+        async with opened_client(server.url) as client:
             with pytest.raises(StoreUnavailable) as caught:
-                await link.call(COUNT)
+                await client.call(COUNT)
             # A script that has deleted something first may write all the same, whatever the version.
             going_on = lua("redis.call('DEL', KEYS[1] .. ':none') return redis.call('SET', KEYS[1] .. ':x', 'y')")
 
-            assert await link.call(going_on) == b"OK"
+            assert await client.call(going_on) == b"OK"
 
     assert "out of memory (maxmemory)" in str(caught.value)
     assert not caught.value.maybe_done
@@ -102,9 +102,9 @@ async def test_a_server_without_memory_takes_nothing_new_and_lets_work_go_on() -
 async def test_a_user_that_may_not_do_what_laneway_does_is_told_what() -> None:
     with valkey_server() as server:
         server.command("ACL", "SETUSER", "ann", "on", ">secret", "~*", "&*", "+@all", "-evalsha", "-info", "-client")
-        async with linked(f"redis://ann:secret@127.0.0.1:{server.port}") as link:
+        async with opened_client(f"redis://ann:secret@127.0.0.1:{server.port}") as client:
             with pytest.raises(StoreError, match="may not do what laneway does") as caught:
-                await link.call(ECHO, "x")
+                await client.call(ECHO, "x")
 
     assert "evalsha" in str(caught.value)
 

@@ -12,9 +12,9 @@ import pytest
 from laneway import Scheduler
 from laneway.errors import StoreError, StoreUnavailable
 from laneway.stores.redis.client.address import Address
-from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.client import RedisClient
 from laneway.testing.servers import valkey_server
-from tests.stores.redis.tools import linked
+from tests.stores.redis.tools import opened_client
 
 Answer = Callable[[bytes], bytes | None]  # to a command; None: the server behind answers
 OLD = b"# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n"
@@ -26,7 +26,7 @@ async def fake(answer: Answer, port: int) -> AsyncIterator[str]:
     lines: list[asyncio.Task[None]] = []
 
     async def talk(asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> None:
-        behind, onward = await asyncio.open_connection("127.0.0.1", port)
+        upstream, onward = await asyncio.open_connection("127.0.0.1", port)
         requests = hiredis.Reader()
         try:
             while data := await asking.read(1 << 16):
@@ -35,7 +35,7 @@ async def fake(answer: Answer, port: int) -> AsyncIterator[str]:
                     said = answer(request[0].upper())
                     if said is None:
                         onward.write(hiredis.pack_command(tuple(request)))
-                        said = await _one(behind)
+                        said = await _one(upstream)
                     answering.write(said)
         finally:
             onward.transport.abort()
@@ -55,11 +55,11 @@ async def fake(answer: Answer, port: int) -> AsyncIterator[str]:
         await asyncio.sleep(0)  # a transport closes its socket in the loop's next turn
 
 
-async def _one(behind: asyncio.StreamReader) -> bytes:
+async def _one(upstream: asyncio.StreamReader) -> bytes:
     """Return one answer as it came."""
     answers, whole = hiredis.Reader(), b""
     while True:
-        data = await behind.read(1 << 16)
+        data = await upstream.read(1 << 16)
         whole += data
         answers.feed(data)
         if not data or answers.gets() is not False:
@@ -84,8 +84,8 @@ async def test_a_store_on_a_server_that_is_too_old_is_not_opened(port: int) -> N
             await app.runs()
         await app.aclose()
 
-    async with linked(f"redis://127.0.0.1:{port}/0?namespace=old") as link:
-        assert await link.command("KEYS", "laneway:{old}:*") == []
+    async with opened_client(f"redis://127.0.0.1:{port}/0?namespace=old") as client:
+        assert await client.command("KEYS", "laneway:{old}:*") == []
 
 
 class Loading:
@@ -135,10 +135,10 @@ async def test_calls_to_a_server_that_is_loading_wait_and_are_done_once(port: in
 
 async def test_who_waits_too_long_for_a_server_that_is_loading_is_told(port: int) -> None:
     async with fake(Loading(10**9), port) as url:
-        link = Link(Address.parse(f"{url}?timeout=0.2"))
+        client = RedisClient(Address.parse(f"{url}?timeout=0.2"))
 
         with pytest.raises(StoreUnavailable, match=r"^redis://127\.0\.0\.1:\d+/0 is still loading its data$") as caught:
-            await link.open()
+            await client.open()
 
         assert not caught.value.maybe_done
-        await link.close()
+        await client.close()

@@ -9,6 +9,8 @@ import pytest
 from laneway.core.records.policy import Lane
 from laneway.core.records.states import RunState
 from laneway.errors import StoreUnavailable
+from laneway.ports.control import Cancel
+from laneway.ports.settings import LaneSetting
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run
 from laneway.testing.servers import Server, valkey_server
@@ -49,7 +51,7 @@ async def test_new_runs_are_refused_with_a_clear_line_and_nothing_is_written(ser
         await store.submit([new_run("after")])
 
     assert not refused.value.maybe_done
-    assert await store.count() == {"pending": 1}
+    assert (await store.depths()).runs == {"pending": 1}
 
 
 async def test_also_when_somebody_rests_who_would_be_woken(server: Server, store: RedisStore) -> None:
@@ -72,8 +74,8 @@ async def test_what_was_accepted_is_claimed_settled_and_steered(
 
     claimed = await hand.claim(1)
     await hand.succeed(*claimed, room=0)
-    await store.cancel("call", "b")
-    await store.set_lane(Lane("main", limit=1))
+    await store.change_run("call", "b", Cancel())
+    await store.set(LaneSetting(Lane("main", limit=1)))
     hand.renew()
     more = await hand.claim(5)
     await hand.succeed(*more, room=5)

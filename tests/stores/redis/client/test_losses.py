@@ -6,8 +6,8 @@ import pytest
 
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock
-from tests.stores.redis.behind import Behind
 from tests.stores.redis.codec.test_keys import busy
+from tests.stores.redis.raw_keys import RawKeys
 from tests.support.invariants import check_drains
 
 # What cannot be told from anything else: what was accepted, said, and set, and who is there.
@@ -27,24 +27,24 @@ def store(redis_store: RedisStore) -> RedisStore:
     return redis_store
 
 
-async def lose_something(behind: Behind, chance: random.Random) -> None:
-    keys = sorted([(name, kind) async for name, kind in behind.all() if name.partition(":")[0] not in TOLD_ONCE])
+async def lose_something(raw: RawKeys, chance: random.Random) -> None:
+    keys = sorted([(name, kind) async for name, kind in raw.all() if name.partition(":")[0] not in TOLD_ONCE])
     name, kind = chance.choice([key for key in keys if key[1] in MEMBERS])
     if chance.random() < 0.4:
-        await behind.do("DEL", name)
+        await raw.do("DEL", name)
         return
     listing, removal = MEMBERS[kind]
     bounds = {"zset": (0, -1), "set": (100,), "hash": ()}[kind]
-    members = await behind.do(listing, name, *bounds)
-    await behind.do(removal, name, chance.choice(sorted(members)))
+    members = await raw.do(listing, name, *bounds)
+    await raw.do(removal, name, chance.choice(sorted(members)))
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_nothing_is_stranded_after_a_repair(store: RedisStore, clock: FakeClock, seed: int) -> None:
-    chance, behind = random.Random(seed), Behind(store)
+async def test_nothing_is_stranded_after_a_repair(store: RedisStore, raw: RawKeys, clock: FakeClock, seed: int) -> None:
+    chance = random.Random(seed)
     await busy(store, clock)
     for _ in range(1 + seed % 3):
-        await lose_something(behind, chance)
+        await lose_something(raw, chance)
 
     found = await store.check()
     repaired = await store.check(repair=True)

@@ -12,7 +12,7 @@ from laneway.errors import StoreError
 from laneway.stores.redis.client.scripts import assembled, script
 from laneway.testing.servers import Server
 from tests.stores.redis.lua_names import code_of, top_level, used
-from tests.stores.redis.tools import linked
+from tests.stores.redis.tools import opened_client
 
 LUA = files("laneway.stores.redis").joinpath("lua")
 VERBS = sorted(Path(str(LUA), "verbs").glob("*/*.lua"))
@@ -64,8 +64,8 @@ async def test_only_what_a_file_gives_is_seen_by_others(tmp_path: Path, redis_ur
         go="-- needs: one, four\nreturn {one, two, four, (pcall(function() return three end)) and 1 or 0}\n",
     )
 
-    async with linked(redis_url) as link:
-        assert await link.call(assembled("go", folder)) == [1, 2, 4, 0]
+    async with opened_client(redis_url) as client:
+        assert await client.call(assembled("go", folder)) == [1, 2, 4, 0]
 
 
 def test_every_name_that_a_file_uses_of_another_is_one_that_it_gives() -> None:

@@ -7,11 +7,11 @@ import logging
 import msgspec
 import pytest
 
-from laneway.stores.redis.client.server_info import ServerFacts, server_facts, warnings, what_is_kept
+from laneway.stores.redis.client.server_info import ServerInfo, persistence, read_server_info, warnings
 from laneway.testing.servers import valkey_server
-from tests.stores.redis.tools import linked
+from tests.stores.redis.tools import opened_client
 
-FINE = ServerFacts(
+FINE = ServerInfo(
     product="Valkey",
     version="9.1.2",
     saves="",
@@ -26,8 +26,8 @@ FINE = ServerFacts(
 async def test_a_server_describes_itself() -> None:
     config = {"appendfsync": "always", "maxmemory": "100mb", "save": "3600 1 300 100"}
     with valkey_server(appendonly=True, config=config) as server:
-        async with linked(server.url) as link:
-            facts = await server_facts(link)
+        async with opened_client(server.url) as client:
+            facts = await read_server_info(client)
 
     about = (facts.mode, facts.role, facts.replicas, facts.policy, facts.failing)
     assert about == ("standalone", "master", 0, "noeviction", ())
@@ -43,15 +43,15 @@ async def test_what_may_not_be_read_is_left_out() -> None:
     with valkey_server() as server:
         for name, forbidden in (("ann", ["-config"]), ("bob", ["-config", "-info"])):
             server.command("ACL", "SETUSER", name, "on", ">pw", "~*", "&*", "+@all", *forbidden)
-        async with linked(f"redis://ann:pw@127.0.0.1:{server.port}") as link:
-            some = await server_facts(link)
-        async with linked(f"redis://bob:pw@127.0.0.1:{server.port}") as link:
-            none = await server_facts(link)
+        async with opened_client(f"redis://ann:pw@127.0.0.1:{server.port}") as client:
+            some = await read_server_info(client)
+        async with opened_client(f"redis://bob:pw@127.0.0.1:{server.port}") as client:
+            none = await read_server_info(client)
 
     assert (some.saves, some.appendfsync, some.appendonly) == (None, None, False)
-    assert what_is_kept(some).startswith("at most the last snapshot")
-    assert none == ServerFacts(product="Redis", version="")
-    assert what_is_kept(none) == "what whoever runs it has arranged; its persistence could not be read"
+    assert persistence(some).startswith("at most the last snapshot")
+    assert none == ServerInfo(product="Redis", version="")
+    assert persistence(none) == "what its operator has arranged; its persistence could not be read"
     assert warnings(none) == []
 
 
@@ -67,7 +67,7 @@ async def test_what_may_not_be_read_is_left_out() -> None:
     ],
 )
 def test_what_a_restart_keeps_is_said_in_plain_words(change: dict[str, object], begins: str, ends: str) -> None:
-    said = what_is_kept(msgspec.structs.replace(FINE, **change))
+    said = persistence(msgspec.structs.replace(FINE, **change))
 
     assert said.startswith(begins)
     assert said.endswith(ends)
@@ -103,8 +103,8 @@ def test_what_is_dangerous_is_warned_of(change: dict[str, object], warning: str)
 
 async def test_a_server_that_deletes_runs_when_it_is_full_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     with valkey_server(config={"maxmemory-policy": "allkeys-lru"}) as server, caplog.at_level(logging.WARNING):
-        async with linked(server.url) as link:
-            await link.open()
+        async with opened_client(server.url) as client:
+            await client.open()
 
     [record] = caplog.records
     assert "the server deletes runs (maxmemory-policy allkeys-lru); set noeviction" in record.getMessage()

@@ -13,9 +13,9 @@ import trustme
 
 from laneway.errors import BadURL, StoreUnavailable
 from laneway.stores.redis.client.address import Address
-from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.client import RedisClient
 from laneway.testing.servers import Server
-from tests.stores.redis.tools import ECHO, linked
+from tests.stores.redis.tools import ECHO, opened_client
 
 
 @pytest.fixture(scope="module")
@@ -63,20 +63,20 @@ async def port(redis_server: Server, authority: trustme.CA) -> AsyncIterator[int
 
 
 async def test_calls_and_wake_ups_go_through_tls(port: int, certificate: Path) -> None:
-    async with linked(f"rediss://localhost:{port}?ssl_ca_certs={certificate}") as link:
+    async with opened_client(f"rediss://localhost:{port}?ssl_ca_certs={certificate}") as client:
         heard = asyncio.Event()
-        link.hearing.listen("channel", heard.set)
+        client.subscriptions.subscribe("channel", heard.set)
         await heard.wait()
 
-        assert await link.call(ECHO, "x" * 100_000) == b"x" * 100_000
-        assert await asyncio.to_thread(link.call_now, ECHO, "y") == b"y"
+        assert await client.call(ECHO, "x" * 100_000) == b"x" * 100_000
+        assert await asyncio.to_thread(client.call_now, ECHO, "y") == b"y"
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused_unless_that_is_wanted(port: int) -> None:
-    link = Link(Address.parse(f"rediss://localhost:{port}"))
+    client = RedisClient(Address.parse(f"rediss://localhost:{port}"))
     with pytest.raises(StoreUnavailable) as caught:
-        await link.open()
-    async with linked(f"rediss://127.0.0.1:{port}?ssl_cert_reqs=none") as other:
+        await client.open()
+    async with opened_client(f"rediss://127.0.0.1:{port}?ssl_cert_reqs=none") as other:
         assert await other.call(ECHO, "x") == b"x"
 
     assert str(caught.value).startswith(f"no TLS with localhost:{port}: its certificate is not trusted (")
@@ -85,22 +85,22 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused_unless_that_is_w
 async def test_a_certificate_of_another_name_is_refused_unless_that_is_wanted(port: int, certificate: Path) -> None:
     url = f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificate}"
     with pytest.raises(StoreUnavailable, match="its certificate is not trusted"):
-        await Link(Address.parse(url)).open()
+        await RedisClient(Address.parse(url)).open()
 
-    async with linked(f"{url}&ssl_check_hostname=false") as link:
-        assert await link.call(ECHO, "x") == b"x"
+    async with opened_client(f"{url}&ssl_check_hostname=false") as client:
+        assert await client.call(ECHO, "x") == b"x"
 
 
 async def test_a_server_without_tls_is_said_to_have_none(redis_server: Server) -> None:
     [(host, plain)] = Address.parse(redis_server.url).nodes
 
     with pytest.raises(StoreUnavailable, match=f"^no answer from {host}:{plain} within 0.3 s; does it speak TLS there"):
-        await Link(Address.parse(f"rediss://{host}:{plain}?timeout=0.3")).open()
+        await RedisClient(Address.parse(f"rediss://{host}:{plain}?timeout=0.3")).open()
 
 
 async def test_files_that_are_not_there_are_the_fault_of_the_address(port: int) -> None:
     with pytest.raises(BadURL, match=r"cannot use ssl_ca_certs=/nowhere.pem: No such file or directory$"):
-        await Link(Address.parse(f"rediss://localhost:{port}?ssl_ca_certs=/nowhere.pem")).open()
+        await RedisClient(Address.parse(f"rediss://localhost:{port}?ssl_ca_certs=/nowhere.pem")).open()
 
 
 async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""The keys of a Redis store: there are no others than those written down, and what is pruned leaves none behind."""
+"""The keys of a Redis store: there are no others than those written down, and pruning leaves none behind."""
 
 from importlib.resources import files
 
@@ -11,11 +11,16 @@ from laneway.core.records.policy import Lane, Mode, Rule, SessionPolicy, TaskPol
 from laneway.core.records.retry import Retry
 from laneway.core.records.run import RunFilter, RunLinks
 from laneway.core.records.states import TERMINAL
+from laneway.ports.control import Cancel, Pause
 from laneway.ports.gates import Held
-from laneway.stores.redis.codec.keys import KEYS, Goes, key_of
+from laneway.ports.jobs import RemoveJob
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import Hold, LaneSetting, SessionSetting, TaskDisabled, UserCap
+from laneway.ports.upkeep import OldRuns
+from laneway.stores.redis.codec.keys import KEYS, Lifetime, key_of
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.redis.behind import Behind
+from tests.stores.redis.raw_keys import RawKeys
 from tests.support.child_runs import child_of
 from tests.support.invariants import all_runs, check_drains
 from tests.support.jobs import fire_due, kept_job
@@ -33,7 +38,7 @@ async def busy(store: RedisStore, clock: FakeClock) -> None:
     """Do a bit of everything, so that there is something under every key."""
     hand = await Hand(store, tasks={"work", "fragile", "long"}, policy=FRAGILE).register()
     await waits_and_talks(store, hand)
-    await store.set_lane(Lane("narrow", limit=2, max_pending=3, when_full="drop_old"))
+    await store.set(LaneSetting(Lane("narrow", limit=2, max_pending=3, when_full="drop_old")))
     await store.submit(new_runs(6, "narrow", lane="narrow"))
     await store.submit(new_runs(4, "ann", lane="background", user="ann"))
     await store.submit(
@@ -46,23 +51,23 @@ async def busy(store: RedisStore, clock: FakeClock) -> None:
     await store.submit([*new_runs(3, "chat", session="chat"), new_run("window", session="chat", delay=5)])
     await store.submit([new_run("still", session="still"), *new_runs(3, "fragile", task="fragile")])
     await store.submit(new_runs(15, "many", session="many", policy=SessionPolicy(cap=100)))
-    await store.hold(Held.SESSION, "still", held=True)
-    await store.hold(Held.USER, "zoe", held=True)
-    await store.hold(Held.TASK, "mail", held=True)
-    await store.disable("post", disabled=True)
-    await store.set_cap("bob", "main", 3)
-    await store.set_session("chat", Rule(cap=5))
+    await store.set(Hold(Held.SESSION, "still", held=True))
+    await store.set(Hold(Held.USER, "zoe", held=True))
+    await store.set(Hold(Held.TASK, "mail", held=True))
+    await store.set(TaskDisabled("post", disabled=True))
+    await store.set(UserCap("bob", "main", 3))
+    await store.set(SessionSetting("chat", Rule(cap=5)))
     claimed = await hand.claim(9)
     await hand.fail(*(run for run in claimed if run.task == "fragile"))
     await store.submit([new_run("behind", task="fragile")])
     await hand.claim(9)
-    await store.cancel("cancel", claimed[0].id)
+    await store.change_run("cancel", claimed[0].id, Cancel())
     await store.cancel_where("sweep", RunFilter(task="nothing"))
-    await store.pause("pause", "narrow-00005")
-    await store.stop_all("stop", "chat")
+    await store.change_run("pause", "narrow-00005", Pause())
+    await store.stop("stop", "chat", Extent.ALL)
     await kept_job(store, clock.now() - 3600 * 1_000_000, owner="ann")
     await fire_due(store)
-    await store.hold(Held.LANE, "team", held=True)
+    await store.set(Hold(Held.LANE, "team", held=True))
     then = RunLinks(then=(new_run("then"),))
     await store.submit([*new_runs(3, "full", session="full"), new_run("later on", session="full", delay=60)])
     await store.submit([new_run("first", ties=then), new_run("ready", lane="team")])
@@ -85,58 +90,59 @@ async def waits_and_talks(store: RedisStore, hand: Hand) -> None:
     assert told.id == "told"
 
 
-async def strange(behind: Behind) -> list[tuple[str, str]]:
+async def strange(raw: RawKeys) -> list[tuple[str, str]]:
     """Return the keys that are not written down, or have another type."""
-    known = {name: (key_of(name), kind) async for name, kind in behind.all()}
+    known = {name: (key_of(name), kind) async for name, kind in raw.all()}
     return [(name, kind) for name, (key, kind) in known.items() if key is None or key.type != kind]
 
 
-async def test_a_busy_store_has_no_key_that_is_not_written_down(store: RedisStore, clock: FakeClock) -> None:
-    behind = Behind(store)
+async def test_a_busy_store_has_no_key_that_is_not_written_down(
+    store: RedisStore, raw: RawKeys, clock: FakeClock
+) -> None:
     await busy(store, clock)
 
-    assert await strange(behind) == []
-    there = {key.pattern async for name, _ in behind.all() if (key := key_of(name))}
+    assert await strange(raw) == []
+    there = {key.pattern async for name, _ in raw.all() if (key := key_of(name))}
     # One is there after pruning, one in a move, and one after a migration only.
     assert {key.pattern for key in KEYS} - there == {"orphan_keys", "move", "moving"}
     await check_drains(store, clock)
-    assert await strange(behind) == []
+    assert await strange(raw) == []
 
 
-async def test_nothing_stays_of_what_was_pruned(store: RedisStore, clock: FakeClock) -> None:
-    behind = Behind(store)
+async def test_nothing_stays_of_what_was_pruned(store: RedisStore, raw: RawKeys, clock: FakeClock) -> None:
     await busy(store, clock)
     await check_drains(store, clock)
     for worker in await store.workers():
         await store.leave(worker.incarnation.id)
-    assert await store.remove_job("j")
+    assert await store.change_job(RemoveJob("j"))
     await clock.advance(2 * DAY)
 
-    while await store.prune(dict.fromkeys(TERMINAL, 0), limit=7) == 7:
+    while await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)), limit=7) == 7:
         pass
 
     assert await all_runs(store) == []
-    left = [name async for name, _ in behind.all()]
-    kept = (Goes.NEVER, Goes.EXPIRES)
+    left = [name async for name, _ in raw.all()]
+    kept = (Lifetime.STORE, Lifetime.HOUR)
     said = {"ruled", "set_caps", "caps:main", "session_rules", "disabled"}  # an operator's words stay
-    lost = [name for name in left if (key := key_of(name)) is None or not (key.goes in kept or name in said)]
+    lost = [name for name in left if (key := key_of(name)) is None or not (key.lifetime in kept or name in said)]
     assert lost == []
     assert await store.check() == []
 
 
-async def test_an_idempotency_key_outlives_its_run_until_a_day_is_over(store: RedisStore, clock: FakeClock) -> None:
-    behind = Behind(store)
+async def test_an_idempotency_key_outlives_its_run_until_a_day_is_over(
+    store: RedisStore, raw: RawKeys, clock: FakeClock
+) -> None:
     hand = await Hand(store).register()
     await store.submit([new_run("a", key="k")])
     await hand.succeed(*await hand.claim(1))
     await clock.advance(DAY // 2)
-    await store.prune(dict.fromkeys(TERMINAL, 0))
-    assert await behind.do("HLEN", "keys") == await behind.do("ZCARD", "orphan_keys") == 1
+    await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)))
+    assert await raw.do("HLEN", "keys") == await raw.do("ZCARD", "orphan_keys") == 1
 
     await clock.advance(DAY)
-    await store.prune(dict.fromkeys(TERMINAL, 0))
+    await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)))
 
-    assert [name async for name, _ in behind.all() if name in ("keys", "orphan_keys")] == []
+    assert [name async for name, _ in raw.all() if name in ("keys", "orphan_keys")] == []
 
 
 def test_every_key_is_named_once_and_by_a_file_that_exists() -> None:

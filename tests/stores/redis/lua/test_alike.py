@@ -8,10 +8,11 @@ import pytest
 from laneway.core.records.policy import Lane, SessionPolicy
 from laneway.core.records.run import NewRun
 from laneway.errors import StoreError
+from laneway.ports.control import Cancel
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
-from tests.stores.redis.behind import Behind
+from tests.stores.redis.raw_keys import RawKeys, raw_keys
 
 MAIN = Lane("main", limit=4, per_user=2)
 WIDE = Lane("main", limit=20, per_user=2)  # in which users are at their caps, and others of theirs are parked
@@ -54,31 +55,30 @@ BATCHES: dict[str, Sequence[NewRun]] = {
 
 
 async def contents(
-    store: RedisStore, batch: Sequence[NewRun], lane: Lane, room: int, *, long_way: bool
+    store: RedisStore, raw: RawKeys, batch: Sequence[NewRun], lane: Lane, room: int, *, long_way: bool
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Execute a batch; return what was claimed, step by step, and all that is kept of it meanwhile and in the end."""
-    behind = Behind(store)
+    """Execute a batch; return what each step claimed, and what the store kept after each step and in the end."""
     await store.declare_lanes([lane])
     if long_way:
-        await behind.do("SADD", "open", "another task")  # one whose breaker is open
+        await raw.do("SADD", "open", "another task")  # one whose breaker is open
     hand = await Hand(store, tasks=["work"]).register()
     await store.submit(batch)
     steps, kept = list[Any](), dict[str, Any]()
     claimed = await hand.claim(room)
     while claimed:
         steps.append(claimed)
-        kept[f"after {len(steps)}"] = await kept_in(behind)
+        kept[f"after {len(steps)}"] = await kept_in(raw)
         assert long_way or await store.check() == []
         claimed = (await hand.succeed(*claimed, value="x" * 900 * len(steps), room=room)).claimed
     assert long_way or await store.check() == []
-    return steps, kept | await kept_in(behind)
+    return steps, kept | await kept_in(raw)
 
 
-async def kept_in(behind: Behind) -> dict[str, Any]:
-    kept: dict[str, Any] = {name: await behind.unpacked(name) for name in HASHES}
+async def kept_in(raw: RawKeys) -> dict[str, Any]:
+    kept: dict[str, Any] = {name: await raw.unpacked(name) for name in HASHES}
     for name in ORDERS:
-        kept[name] = await behind.do("ZRANGE", name, 0, -1, "WITHSCORES")
-    kept["leases"] = sorted(await behind.do("SMEMBERS", "leases:hand"))
+        kept[name] = await raw.do("ZRANGE", name, 0, -1, "WITHSCORES")
+    kept["leases"] = sorted(await raw.do("SMEMBERS", "leases:hand"))
     for record in kept["runs"].values():
         record[:2] = []  # how long its parts are
     return kept
@@ -93,7 +93,8 @@ async def test_what_is_done_alike_is_what_the_long_way_does(
     for way in ("alike", "long"):
         store = RedisStore(f"{redis_url}-{way}", clock)
         await store.open()
-        found.append(await contents(store, BATCHES[name], lane, room, long_way=way == "long"))
+        async with raw_keys(f"{redis_url}-{way}") as raw:
+            found.append(await contents(store, raw, BATCHES[name], lane, room, long_way=way == "long"))
         await store.close()
 
     assert found[0] == found[1]
@@ -108,7 +109,7 @@ async def test_a_result_that_comes_twice_in_a_step_is_refused_once(redis_store: 
     reply = await hand.succeed(run, run)
 
     assert reply.refused == [(run.number, run.fence)]
-    assert await redis_store.count() == {"succeeded": 1}
+    assert (await redis_store.depths()).runs == {"succeeded": 1}
 
 
 async def test_more_than_a_page_is_started_at_once_and_in_order(redis_store: RedisStore) -> None:
@@ -121,46 +122,45 @@ async def test_more_than_a_page_is_started_at_once_and_in_order(redis_store: Red
     assert [run.number for run in claimed] == list(range(1, 604))
     await hand.succeed(*claimed)
     assert await redis_store.check() == []
-    assert await redis_store.count() == {"pending": 1, "succeeded": 603}
+    assert (await redis_store.depths()).runs == {"pending": 1, "succeeded": 603}
 
 
-async def test_sessions_that_have_much_in_common_keep_what_is_their_own(redis_store: RedisStore) -> None:
-    behind, hand = Behind(redis_store), await Hand(redis_store).register()
+async def test_sessions_that_have_much_in_common_keep_what_is_their_own(redis_store: RedisStore, raw: RawKeys) -> None:
+    hand = await Hand(redis_store).register()
     await redis_store.submit([new_run(name, session=f"chat-{name}") for name in ("one", "two", "three")])
-    before = await behind.unpacked("sessions")
+    before = await raw.unpacked("sessions")
     await hand.claim(3)
 
     await redis_store.submit([new_run("window", session="chat-one", policy=SessionPolicy(debounce=5, cap=1000))])
 
-    after = await behind.unpacked("sessions")
+    after = await raw.unpacked("sessions")
     changed = {name for name, book in after.items() if book[6:] != before[name][6:]}
     assert changed == {b"chat-one"}
     assert await redis_store.check() == []
 
 
-async def test_hashes_that_are_asked_often_are_quick_to_search(redis_store: RedisStore) -> None:
+async def test_hashes_that_are_read_often_are_quick_to_search(redis_store: RedisStore, raw: RawKeys) -> None:
     hand = await Hand(redis_store).register()
     await redis_store.submit([new_run("first")])
     await redis_store.submit([new_run(f"run-{number}", session=f"chat-{number}") for number in range(40)])
     await hand.claim(100)
 
-    link, prefix = redis_store._link, redis_store._address.prefix
-    assert await link.command("OBJECT", "ENCODING", f"{prefix}:sessions") == b"hashtable"
+    assert await raw.encoding("sessions") == b"hashtable"
     assert await redis_store.check() == []
 
 
-async def test_a_step_that_failed_in_its_middle_has_changed_nothing(redis_store: RedisStore) -> None:
-    behind, hand = Behind(redis_store), await Hand(redis_store).register()
+async def test_a_step_that_failed_in_its_middle_has_changed_nothing(redis_store: RedisStore, raw: RawKeys) -> None:
+    hand = await Hand(redis_store).register()
     await redis_store.declare_lanes([Lane("main", limit=10, per_user=2)])
     await redis_store.submit([new_run(f"run-{nth}", user="ann", session=f"chat-{nth % 3}") for nth in range(9)])
     claimed = (await hand.succeed(*await hand.claim(5), room=5)).claimed
     executed = [1, 2, *(run.number for run in claimed)]
-    fifth = await behind.do("HGET", "runs", "5")
+    fifth = await raw.do("HGET", "runs", "5")
 
-    await behind.do("HSET", "runs", "5", b"?")  # which is to be started when the ends of two others have been counted
+    await raw.do("HSET", "runs", "5", b"?")  # which is to be started when the ends of two others have been counted
     with pytest.raises(StoreError):
         await hand.succeed(*claimed, room=5)
-    await behind.do("HSET", "runs", "5", fifth)
+    await raw.do("HSET", "runs", "5", fifth)
 
     claimed = (await hand.repeat_last()).claimed
     while claimed:
@@ -208,7 +208,7 @@ async def test_a_run_that_is_parked_or_held_can_be_cancelled(redis_store: RedisS
     claimed = (await hand.succeed(*claimed, room=100)).claimed
 
     for id_ in ("ann-3", "chat-3"):
-        await redis_store.cancel(f"call-{id_}", id_)
+        await redis_store.change_run(f"call-{id_}", id_, Cancel())
         assert await redis_store.check() == []
 
     order = [run.id for run in claimed]

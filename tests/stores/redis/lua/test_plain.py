@@ -13,8 +13,8 @@ from laneway.stores.redis.codec import encode
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import new_run, new_runs
-from tests.stores.redis.behind import Behind
-from tests.stores.redis.tools import linked
+from tests.stores.redis.raw_keys import RawKeys
+from tests.stores.redis.tools import opened_client
 
 MAIN = Lane("main", limit=3, per_user=1)
 LATER = new_run("later", delay=60)
@@ -45,14 +45,16 @@ async def contents(url: str, clock: FakeClock, *batches: Sequence[NewRun]) -> tu
     for batch in batches:
         receipts = await store.submit(batch)
     await store.close()
-    async with linked(url) as link:
-        prefix = link.address.prefix
-        kept = {name: await link.command("HGETALL", f"{prefix}:{name}") for name in ("runs", "ids", "args", "blocks")}
-        kept |= {name: await link.command("HGETALL", f"{prefix}:{name}") for name in ("lanes", "seats:main", "states")}
+    async with opened_client(url) as client:
+        prefix = client.address.prefix
+        kept = {name: await client.command("HGETALL", f"{prefix}:{name}") for name in ("runs", "ids", "args", "blocks")}
+        kept |= {
+            name: await client.command("HGETALL", f"{prefix}:{name}") for name in ("lanes", "seats:main", "states")
+        }
         fields = {name: dict(zip(found[::2], found[1::2], strict=True)) for name, found in kept.items()}
         for lane in ("main", "background"):
             key = f"{prefix}:ready:{lane}"
-            fields[f"ready:{lane}"] = await link.command("ZRANGE", key, 0, -1, "WITHSCORES")
+            fields[f"ready:{lane}"] = await client.command("ZRANGE", key, 0, -1, "WITHSCORES")
     fields["runs"] = {number: msgspec.msgpack.decode(record) for number, record in fields["runs"].items()}
     return receipts, fields
 
@@ -132,13 +134,12 @@ async def test_a_run_of_a_user_with_parked_runs_waits_behind_them(redis_url: str
     await store.close()
 
 
-async def test_a_batch_that_fails_leaves_none_of_its_ids_to_another_run(redis_store: RedisStore) -> None:
-    behind = Behind(redis_store)
-    await behind.do("SET", "resting", "what no store writes")
+async def test_a_batch_that_fails_leaves_none_of_its_ids_to_another_run(redis_store: RedisStore, raw: RawKeys) -> None:
+    await raw.do("SET", "resting", "what no store writes")
     with pytest.raises(StoreError):
         await redis_store.submit([new_run("a"), new_run("b")])
-    assert await behind.do("EXISTS", "ids") == 0
-    await behind.do("DEL", "resting")
+    assert await raw.do("EXISTS", "ids") == 0
+    await raw.do("DEL", "resting")
 
     await redis_store.submit([new_run("c")])
 

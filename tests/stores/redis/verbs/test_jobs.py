@@ -22,14 +22,15 @@ from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
 from laneway.core.schedules import AnyOf, Every
 from laneway.errors import StoreError, StoreUnavailable
-from laneway.ports.jobs import JobFilter
+from laneway.ports.jobs import AddJob, EditJob, JobFilter, RemoveJob
 from laneway.stores.redis.client.scripts import assembled
 from laneway.stores.redis.codec import jobs as jobforms
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.hand import error
-from laneway.testing.servers import Server, valkey_server
-from tests.stores.redis.tools import linked, lua
+from laneway.testing.servers import valkey_server
+from tests.stores.redis.raw_keys import RawKeys
+from tests.stores.redis.tools import lua, opened_client
 from tests.support.jobs import HOUR, all_fires, all_jobs, decided, fire_due, job_of, kept_job, new_job, standing
 
 MINUTE = 60
@@ -70,8 +71,8 @@ async def test_a_script_comes_to_the_same_share_as_the_core(redis_url: str) -> N
         for _ in range(4)
     ]
 
-    async with linked(redis_url) as link:
-        parts = [int(await link.call(script, 1, key, whole)) for key, whole in cases]
+    async with opened_client(redis_url) as client:
+        parts = [int(await client.call(script, 1, key, whole)) for key, whole in cases]
 
     assert parts == [part(key, whole) for key, whole in cases]
 
@@ -132,7 +133,7 @@ async def test_who_cannot_read_a_schedule_may_change_the_job_all_the_same(
     newer = job.spec.schedule.replace('"v":1', '"v":999')
     unread = msgspec.structs.replace(job.spec, schedule=newer, description="by somebody older")
 
-    changed = await store.change_job(msgspec.structs.replace(job, spec=unread, call="edit"))
+    changed = await store.change_job(EditJob(msgspec.structs.replace(job, spec=unread, call="edit")))
 
     assert changed is not None
     assert changed.spec == unread
@@ -161,39 +162,35 @@ def test_what_is_written_of_a_job_is_read_as_it_was() -> None:
 # The keys
 
 
-async def keys_of(store: RedisStore, server: Server) -> set[str]:
-    """Return the keys of the namespace that have to do with jobs, without the prefix."""
-    prefix = f"{store._address.prefix}:"
-    keys = server.command("KEYS", "*")
-    assert isinstance(keys, list)
-    found = {str(key).removeprefix(prefix) for key in keys}
-    return {key for key in found if key.startswith(("job", "fires", "recorded"))}
+async def job_keys(raw: RawKeys) -> set[str]:
+    """Return the keys that have to do with jobs."""
+    return {key async for key, _ in raw.all() if key.startswith(("job", "fires", "recorded"))}
 
 
 @pytest.mark.parametrize("how", ["removed", "deleted after its run"])
 async def test_of_a_job_that_is_gone_no_key_is_left(
-    store: RedisStore, clock: FakeClock, hand: Hand, redis_server: Server, how: str
+    store: RedisStore, raw: RawKeys, clock: FakeClock, hand: Hand, how: str
 ) -> None:
     last = how != "removed"
     await kept_job(store, clock.now(), owner="ann", run_on_start=True, delete_after_run=last)
     run = await fired(store, hand)
-    assert await keys_of(store, redis_server) == {
+    assert await job_keys(raw) == {
         "jobs", "jobspecs", "jobnames", "jobs_listed", "jobs_of:ann", "jobs_due", "fires:j", "recorded:j"
     }  # fmt: skip
 
     if last:
         await hand.succeed(run)
     else:
-        await store.remove_job("j")
+        await store.change_job(RemoveJob("j"))
 
     assert await job_of(store) is None
-    assert await keys_of(store, redis_server) == set()
+    assert await job_keys(raw) == set()
 
 
 async def test_a_renamed_job_is_found_by_its_new_name_and_owner_alone(store: RedisStore, clock: FakeClock) -> None:
     job = await kept_job(store, clock.now(), name="old", owner="ann")
     moved = msgspec.structs.replace(job.spec, name="new", owner=None)
-    await store.change_job(msgspec.structs.replace(job, spec=moved, call="move"))
+    await store.change_job(EditJob(msgspec.structs.replace(job, spec=moved, call="move")))
 
     found = {
         (name, owner): [one.id for one in await store.jobs(JobFilter(named=name, owner=owner))]
@@ -208,26 +205,23 @@ async def test_a_renamed_job_is_found_by_its_new_name_and_owner_alone(store: Red
     await kept_job(store, clock.now(), id="k", name="old", owner="ann")
 
 
-async def test_runs_of_records_that_are_let_go_are_forgotten(
-    store: RedisStore, clock: FakeClock, redis_server: Server
-) -> None:
+async def test_runs_of_deleted_records_are_forgotten(store: RedisStore, raw: RawKeys, clock: FakeClock) -> None:
     made = await kept_job(store, clock.now())
     stepped = FireRecord(kind=FireKind.CLOCK_STEPPED, first=0, last=1)
     await store.fire([by_hand(made, "mine", clock.now())])
-    recorded = f"{store._address.prefix}:recorded:j"
-    assert redis_server.command("SMEMBERS", recorded) == ["mine"]
+    assert await raw.do("SMEMBERS", "recorded:j") == [b"mine"]
 
     await store.fire([msgspec.structs.replace(by_hand(made, "", 0), runs=(), records=(stepped,) * 1000)])
 
     assert len(await all_fires(store)) == 1000
-    assert redis_server.command("EXISTS", recorded) == 0
+    assert await raw.do("EXISTS", "recorded:j") == 0
 
 
 # Many
 
 
 async def add_many(store: RedisStore, jobs: list[JobRecord]) -> None:
-    await asyncio.gather(*(store.add_job(job) for job in jobs))
+    await asyncio.gather(*(store.change_job(AddJob(job)) for job in jobs))
 
 
 async def test_jobs_that_are_all_due_at_one_instant_are_read_page_by_page(store: RedisStore, clock: FakeClock) -> None:
@@ -240,7 +234,7 @@ async def test_jobs_that_are_all_due_at_one_instant_are_read_page_by_page(store:
     while page := (await store.due_jobs(limit=150, after=after)).jobs:
         pages.append(page)
         after = (page[-1].state.fire_at or 0, page[-1].id)
-        await store.remove_job(page[-1].id)  # where the next page begins need not be there any more
+        await store.change_job(RemoveJob(page[-1].id))  # where the next page begins need not be there any more
 
     assert [len(page) for page in pages] == [150, 150, 150, 150, 100]
     assert [job.id for page in pages for job in page] == sorted(ids)
@@ -289,18 +283,17 @@ async def test_of_many_who_fire_one_job_one_wins(redis_url: str, store: RedisSto
 
 
 async def test_a_fire_that_cannot_be_written_leaves_nothing(
-    store: RedisStore, clock: FakeClock, hand: Hand, redis_server: Server
+    store: RedisStore, raw: RawKeys, clock: FakeClock, hand: Hand
 ) -> None:
     await kept_job(store, clock.now(), run_on_start=True)
     await kept_job(store, clock.now(), id="k", run_on_start=True)
     before = await all_jobs(store)
-    in_the_way = f"{store._address.prefix}:fires:k"
-    redis_server.command("SET", in_the_way, "something else")
+    await raw.do("SET", "fires:k", "something else")
 
     with pytest.raises(StoreError):
         await fire_due(store)
     halfway = (await all_jobs(store), await all_fires(store), await hand.claim())
-    redis_server.command("DEL", in_the_way)
+    await raw.do("DEL", "fires:k")
 
     assert halfway == (before, [], [])
     assert [one.won for one in await fire_due(store)] == [True, True]

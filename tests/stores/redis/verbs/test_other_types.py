@@ -1,4 +1,4 @@
-"""A key of another type in the way of a submission on Redis: who is refused has left no run behind."""
+"""A key of another type in the way of a submission to Redis: a refused submission leaves no run."""
 
 from __future__ import annotations
 

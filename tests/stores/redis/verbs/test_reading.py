@@ -7,20 +7,16 @@ from laneway.core.records.retry import Retry
 from laneway.core.records.run import RunFilter
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import UnknownRun
+from laneway.ports.control import Pause
+from laneway.ports.upkeep import OldRuns
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.redis.behind import Behind
+from tests.stores.redis.raw_keys import RawKeys
 
 
 @pytest.fixture
 def store(redis_store: RedisStore) -> RedisStore:
     return redis_store
-
-
-async def calls(store: RedisStore) -> int:
-    """Return how many scripts the server was asked for. It is told of each script once, which counts as one more."""
-    said = await store._link.info("commandstats")
-    return sum(int(text.split("=")[1].split(",")[0]) for name, text in said.items() if name.startswith("cmdstat_eval"))
 
 
 async def test_listing_goes_on_over_many_pages_and_meets_every_run_once(store: RedisStore) -> None:
@@ -42,7 +38,7 @@ async def test_listing_goes_on_over_many_pages_and_meets_every_run_once(store: R
     assert [run.number for run in await store.runs(RunFilter(), limit=2, before=4000)] == [3999, 3998]
 
 
-async def test_a_state_that_few_runs_are_in_is_listed_at_once_among_many(store: RedisStore) -> None:
+async def test_a_state_that_few_runs_are_in_is_listed_at_once_among_many(store: RedisStore, raw: RawKeys) -> None:
     hand = await Hand(store, policy=TaskPolicy(retry=Retry(attempts=1))).register()
     await store.submit(new_runs(12, "r"))
     for batch in range(8):
@@ -51,14 +47,14 @@ async def test_a_state_that_few_runs_are_in_is_listed_at_once_among_many(store: 
     await hand.succeed(done)
     await hand.fail(failed)
     await hand.wait(asks, "ok?")
-    await store.pause("call", "b07-00000")
+    await store.change_run("call", "b07-00000", Pause())
     wanted = [RunFilter(state=state) for state in RunState if state is not RunState.PENDING]
     listed = [await store.runs(one, limit=100) for one in wanted]
-    before = await calls(store)
+    before = await raw.calls()
 
     again = [await store.runs(one, limit=100) for one in wanted]
 
-    assert await calls(store) - before == len(wanted)
+    assert await raw.calls() - before == len(wanted)
     assert again == listed
     ids = {one.state: [run.id for run in found] for one, found in zip(wanted, listed, strict=True)}
     assert ids[RunState.RUNNING] == [run.id for run in reversed(running)]
@@ -70,22 +66,22 @@ async def test_a_state_that_few_runs_are_in_is_listed_at_once_among_many(store: 
     assert page + rest == listed[wanted.index(RunFilter(state=RunState.RUNNING))]
 
 
-async def test_what_was_pruned_costs_a_listing_nothing(store: RedisStore, clock: FakeClock) -> None:
+async def test_what_was_pruned_costs_a_listing_nothing(store: RedisStore, raw: RawKeys, clock: FakeClock) -> None:
     hand = await Hand(store).register()
     await store.submit([new_run("oldest", delay=3600)])
     for batch in range(2):
         await store.submit(new_runs(20, f"r{batch}"))
         await hand.succeed(*await hand.claim(20))
     # As if a million had been accepted and pruned since.
-    await Behind(store).do("HSET", "counters", "number", 1_000_000)
+    await raw.do("HSET", "counters", "number", 1_000_000)
     await clock.advance(1)
-    assert await store.prune(dict.fromkeys(TERMINAL, 0)) == 40
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0))) == 40
     assert await store.runs(RunFilter(user="nobody"), limit=10) == []
-    before = await calls(store)
+    before = await raw.calls()
 
     assert [run.id for run in await store.runs(RunFilter(), limit=10)] == ["oldest"]
 
-    assert await calls(store) - before == 1
+    assert await raw.calls() - before == 1
 
 
 async def test_a_run_is_found_by_the_beginning_of_its_id_whatever_is_in_it(store: RedisStore) -> None:
@@ -102,18 +98,18 @@ async def test_a_run_is_found_by_the_beginning_of_its_id_whatever_is_in_it(store
             await store.get(unknown)
 
 
-async def test_a_page_of_a_long_log_is_one_call_wherever_it_is(store: RedisStore) -> None:
+async def test_a_page_of_a_long_log_is_one_call_wherever_it_is(store: RedisStore, raw: RawKeys) -> None:
     hand = await Hand(store).register()
     await store.submit([new_run("a")])
     [run] = await hand.claim(1)
     for first in range(0, 3000, 5):
         await hand.emit(run, "log", *({"n": first + nth} for nth in range(5)))
     assert await store.events("a", after=3001) == []
-    before = await calls(store)
+    before = await raw.calls()
 
     pages = [await store.events("a", after=after, limit=10) for after in (0, 7, 1500, 2990, 2999, 3001)]
 
-    assert await calls(store) - before == len(pages)
+    assert await raw.calls() - before == len(pages)
     assert [[event.seq for event in page] for page in pages[:3]] == [
         list(range(1, 11)),
         list(range(8, 18)),
@@ -141,7 +137,7 @@ async def test_depths_tell_where_pending_runs_wait(store: RedisStore) -> None:
     await store.submit(new_runs(3, "s", session="chat"))
     await store.submit([*new_runs(4, "ann", lane="background", user="ann"), new_run("later", delay=60)])
     await store.submit([new_run("unknown", task="other"), new_run("paused", session="chat")])
-    await store.pause("call", "paused")
+    await store.change_run("call", "paused", Pause())
     await hand.claim(2)
     await hand.claim(9)
     await store.submit([new_run("ready")])

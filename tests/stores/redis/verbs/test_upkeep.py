@@ -9,24 +9,22 @@ import pytest
 from laneway.core.records.policy import Lane, SessionPolicy
 from laneway.core.records.states import TERMINAL, RunState
 from laneway.errors import NotAStore, StoreTooNew
+from laneway.ports.control import Cancel, Pause, Resume
+from laneway.ports.settings import LaneSetting
+from laneway.ports.upkeep import OldDeltas, OldRuns
 from laneway.stores.redis.codec.keys import LAYOUT, OLDEST_LAYOUT
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.redis.behind import Behind
+from tests.stores.redis.raw_keys import RawKeys
 from tests.support.invariants import all_runs, check_drains, check_invariants
 from tests.support.jobs import kept_job
 
-Damage = Callable[[Behind], Awaitable[Any]]
+Damage = Callable[[RawKeys], Awaitable[Any]]
 
 
 @pytest.fixture
 def store(redis_store: RedisStore) -> RedisStore:
     return redis_store
-
-
-@pytest.fixture
-def behind(store: RedisStore) -> Behind:
-    return Behind(store)
 
 
 async def busy(store: RedisStore, clock: FakeClock) -> Hand:
@@ -41,43 +39,43 @@ async def busy(store: RedisStore, clock: FakeClock) -> Hand:
     await hand.fail(running[0])
     await store.submit(new_runs(2, "bob", user="bob", priority=3))
     await store.submit([new_run("paused"), *new_runs(15, "talk", session="talk", policy=SessionPolicy(cap=100))])
-    await store.pause("call", "paused")
+    await store.change_run("call", "paused", Pause())
     await kept_job(store, clock.now())
     assert await store.check() == []
     return hand
 
 
 def of_lane(lane: str, at: int, value: object) -> Damage:
-    return lambda behind: behind.change("lanes", lane, lambda book: book.__setitem__(at, value))
+    return lambda raw: raw.change("lanes", lane, lambda book: book.__setitem__(at, value))
 
 
 def of_session(at: int, value: object) -> Damage:
-    return lambda behind: behind.change("sessions", "chat", lambda book: book.__setitem__(at, value))
+    return lambda raw: raw.change("sessions", "chat", lambda book: book.__setitem__(at, value))
 
 
 def of_seat(lane: str, user: str, at: int, value: object) -> Damage:
-    return lambda behind: behind.change(f"seats:{lane}", user, lambda seat: seat.__setitem__(at, value))
+    return lambda raw: raw.change(f"seats:{lane}", user, lambda seat: seat.__setitem__(at, value))
 
 
 def of_run(run_id: str, at: int, value: object) -> Damage:
-    async def damage(behind: Behind) -> None:
-        number = (await behind.do("HGET", "ids", run_id)).decode()
-        await behind.change_run(number, lambda record: record.__setitem__(at, value))
+    async def damage(raw: RawKeys) -> None:
+        number = (await raw.do("HGET", "ids", run_id)).decode()
+        await raw.change_run(number, lambda record: record.__setitem__(at, value))
 
     return damage
 
 
 def gone(key: str) -> Damage:
-    return lambda behind: behind.do("DEL", key)
+    return lambda raw: raw.do("DEL", key)
 
 
 def given(command: str, key: str, *parts: str | int) -> Damage:
-    return lambda behind: behind.do(command, key, *parts)
+    return lambda raw: raw.do(command, key, *parts)
 
 
 def moved(run_id: str, key: str, score: int = 5) -> Damage:
-    async def damage(behind: Behind) -> None:
-        await behind.do("ZADD", key, score, await behind.member(run_id))
+    async def damage(raw: RawKeys) -> None:
+        await raw.do("ZADD", key, score, await raw.member(run_id))
 
     return damage
 
@@ -133,10 +131,10 @@ PLACES: dict[str, tuple[Damage, str]] = {
 
 @pytest.mark.parametrize(("damage", "said"), (COUNTS | PLACES).values(), ids=(COUNTS | PLACES).keys())
 async def test_what_does_not_agree_is_found_and_set_right(
-    store: RedisStore, behind: Behind, clock: FakeClock, damage: Damage, said: str
+    store: RedisStore, raw: RawKeys, clock: FakeClock, damage: Damage, said: str
 ) -> None:
     await busy(store, clock)
-    await damage(behind)
+    await damage(raw)
 
     found = await store.check()
     repaired = await store.check(repair=True)
@@ -148,28 +146,28 @@ async def test_what_does_not_agree_is_found_and_set_right(
     await check_drains(store, clock)
 
 
-async def test_repairing_what_is_right_changes_nothing(store: RedisStore, behind: Behind, clock: FakeClock) -> None:
+async def test_repairing_what_is_right_changes_nothing(store: RedisStore, raw: RawKeys, clock: FakeClock) -> None:
     async def dump() -> dict[str, object]:
         found: dict[str, object] = {}
-        async for key, kind in behind.all():
-            found[key] = await (behind.unpacked(key) if kind == "hash" else behind.do("DUMP", key))
+        async for key, kind in raw.all():
+            found[key] = await (raw.unpacked(key) if kind == "hash" else raw.do("DUMP", key))
         return found
 
     await busy(store, clock)
     before = await dump()
 
     assert await store.check(repair=True) == []
-    await store._call("repair")
+    await raw.run("repair", clock.now())
 
     assert await dump() == before
 
 
 async def test_an_admitted_run_that_was_lost_does_not_wait_for_itself(
-    store: RedisStore, behind: Behind, clock: FakeClock
+    store: RedisStore, raw: RawKeys, clock: FakeClock
 ) -> None:
     await Hand(store).register()
     await store.submit(new_runs(3, "s", session="chat"))
-    await behind.do("DEL", "ready:main")
+    await raw.do("DEL", "ready:main")
 
     found = await store.check(repair=True)
 
@@ -179,13 +177,13 @@ async def test_an_admitted_run_that_was_lost_does_not_wait_for_itself(
 
 
 async def test_parked_runs_that_are_not_counted_are_counted_again_and_keep_their_turns(
-    store: RedisStore, behind: Behind, clock: FakeClock
+    store: RedisStore, raw: RawKeys, clock: FakeClock
 ) -> None:
     hand = await Hand(store).register()
     await store.declare_lanes([Lane("main", limit=10, per_user=1)])
     await store.submit([new_run(f"ann-{n}", user="ann") for n in range(5)])
     [first] = await hand.claim(5)
-    await behind.change("seats:main", "ann", lambda seat: seat.__setitem__(1, 0))
+    await raw.change("seats:main", "ann", lambda seat: seat.__setitem__(1, 0))
 
     [finding] = await store.check(repair=True)
 
@@ -197,13 +195,13 @@ async def test_parked_runs_that_are_not_counted_are_counted_again_and_keep_their
 
 
 async def test_a_repaired_session_goes_on_and_what_is_paused_in_it_keeps_its_place(
-    store: RedisStore, behind: Behind, clock: FakeClock
+    store: RedisStore, raw: RawKeys, clock: FakeClock
 ) -> None:
     hand = await Hand(store).register()
     await store.submit(new_runs(3, "s", session="chat"))
     first = await hand.claim(1)
-    await store.pause("call", "s-00001")
-    await of_session(0, [1, 999])(behind)
+    await store.change_run("call", "s-00001", Pause())
+    await of_session(0, [1, 999])(raw)
     assert (await hand.succeed(*first, room=9)).claimed == []
 
     findings = await store.check(repair=True)
@@ -211,18 +209,18 @@ async def test_a_repaired_session_goes_on_and_what_is_paused_in_it_keeps_its_pla
     assert {finding.what for finding in findings} == {"session chat"}
     assert await hand.claim(9) == []
     assert (await store.get("s-00001")).state is RunState.PAUSED
-    await store.resume("again", "s-00001")
+    await store.change_run("again", "s-00001", Resume())
     assert [run.id for run in await hand.claim(9)] == ["s-00001"]
     await check_invariants(store)
     await check_drains(store, clock)
 
 
 async def test_a_circuit_whose_probe_nobody_executes_lets_go_of_it(
-    store: RedisStore, behind: Behind, clock: FakeClock
+    store: RedisStore, raw: RawKeys, clock: FakeClock
 ) -> None:
     await busy(store, clock)
-    await behind.do("HSET", "circuits", "work", msgspec.msgpack.encode([3, 5, 999, 1]))
-    await behind.do("SADD", "open", "work")
+    await raw.do("HSET", "circuits", "work", msgspec.msgpack.encode([3, 5, 999, 1]))
+    await raw.do("SADD", "open", "work")
 
     findings = await store.check(repair=True)
 
@@ -245,7 +243,7 @@ async def test_an_examination_needs_no_open_and_says_what_is_known(
 
     assert found.engine.split()[0] in ("Valkey", "Redis")
     assert (found.layout, found.newest_layout, found.findings) == (LAYOUT, LAYOUT, [])
-    assert found.runs == await store.count()
+    assert found.runs == (await store.depths()).runs
     assert found.sizes["memory"] > 0
     assert found.kept is not None
     assert found.kept.startswith("nothing: ")
@@ -266,27 +264,27 @@ async def test_an_examination_sees_instants_of_the_future_and_a_clock_that_was_s
     assert (found.newest_at, found.set_back, found.findings) == (newest, 3600 * 1_000_000, None)
 
 
-async def test_what_cannot_be_examined_is_refused(store: RedisStore, behind: Behind, redis_url: str) -> None:
+async def test_what_cannot_be_examined_is_refused(store: RedisStore, raw: RawKeys, redis_url: str) -> None:
     empty = RedisStore(f"{redis_url}-empty", FakeClock())
     with pytest.raises(NotAStore, match="there is no store"):
         await empty.examine()
     await empty.close()
 
-    await behind.do("HSET", "meta", "layout", 99)
+    await raw.do("HSET", "meta", "layout", 99)
     with pytest.raises(StoreTooNew, match="layout 99"):
         await store.examine()
 
 
-async def test_a_store_in_an_older_layout_is_refused_and_left_as_it_is(store: RedisStore, behind: Behind) -> None:
+async def test_a_store_in_an_older_layout_is_refused_and_left_as_it_is(store: RedisStore, raw: RawKeys) -> None:
     await store.submit([new_run("run")])
-    await behind.do("HSET", "meta", "layout", OLDEST_LAYOUT - 1)
-    before = {key: await behind.do("DUMP", key) async for key, _ in behind.all()}
+    await raw.do("HSET", "meta", "layout", OLDEST_LAYOUT - 1)
+    before = {key: await raw.do("DUMP", key) async for key, _ in raw.all()}
 
     for use in (store.open, store.examine):
         with pytest.raises(NotAStore, match=f"layout {OLDEST_LAYOUT - 1}, by a laneway from before its first release"):
             await use()
 
-    assert {key: await behind.do("DUMP", key) async for key, _ in behind.all()} == before
+    assert {key: await raw.do("DUMP", key) async for key, _ in raw.all()} == before
 
 
 # Pruning and trimming
@@ -295,23 +293,23 @@ async def test_a_store_in_an_older_layout_is_refused_and_left_as_it_is(store: Re
 async def test_runs_of_several_states_are_pruned_by_when_they_ended(store: RedisStore, clock: FakeClock) -> None:
     hand = await Hand(store).register()
     await store.submit(new_runs(1200, "r", lane="main"))
-    await store.set_lane(Lane("main", limit=2000))
+    await store.set(LaneSetting(Lane("main", limit=2000)))
     claimed = await hand.claim(500)
     await hand.succeed(*claimed[:250])
     await clock.advance(1)
-    await store.cancel("call", "r-01100")
+    await store.change_run("call", "r-01100", Cancel())
     await hand.succeed(*claimed[250:])
     await clock.advance(5)
 
-    assert await store.prune(dict.fromkeys(TERMINAL, 0), limit=251) == 251
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)), limit=251) == 251
     assert {run.id for run in await all_runs(store) if run.ended} == {run.id for run in claimed[251:]} | {"r-01100"}
-    assert await store.prune(dict.fromkeys(TERMINAL, 0), limit=10_000) == 250
-    assert await store.count() == {"pending": 699}
+    assert await store.prune(OldRuns(dict.fromkeys(TERMINAL, 0)), limit=10_000) == 250
+    assert (await store.depths()).runs == {"pending": 699}
     assert await store.check() == []
 
 
 async def test_a_trimmed_log_that_has_become_short_needs_no_key_of_its_own(
-    store: RedisStore, behind: Behind, clock: FakeClock
+    store: RedisStore, raw: RawKeys, clock: FakeClock
 ) -> None:
     hand = await Hand(store).register()
     await store.submit([new_run("a")])
@@ -319,12 +317,12 @@ async def test_a_trimmed_log_that_has_become_short_needs_no_key_of_its_own(
     for nth in range(300):
         await hand.emit(run, "delta", {"text": f"{nth} and more"})
     await hand.succeed(run)
-    assert await behind.do("TYPE", f"log:{run.number}") == b"stream"
+    assert await raw.do("TYPE", f"log:{run.number}") == b"stream"
     await clock.advance(5)
 
-    assert await store.trim(0) == 1
+    assert await store.prune(OldDeltas(0)) == 1
 
-    assert await behind.do("TYPE", f"log:{run.number}") == b"none"
+    assert await raw.do("TYPE", f"log:{run.number}") == b"none"
     assert [event.kind for event in await store.events("a")] == ["started", "trimmed", "result", "done"]
     assert [event.seq for event in await store.events("a", after=100)] == [301, 302, 303]
-    assert await store.trim(0) == 0
+    assert await store.prune(OldDeltas(0)) == 0

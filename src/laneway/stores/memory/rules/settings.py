@@ -1,15 +1,27 @@
-"""The memory store's operator verbs: limits, caps, rules, and what is paused or disabled."""
+"""What operators set in the memory store: limits, caps, rules, and what is paused or disabled."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
+from laneway.core.queue.circuits import key_of
 from laneway.core.queue.shelves import Shelf
 from laneway.core.queue.turns import STILL
 from laneway.core.records.breakers import CLOSED
 from laneway.core.records.policy import NO_RULE, Lane, Rule
 from laneway.core.records.states import RunState
 from laneway.ports.gates import Held
+from laneway.ports.settings import (
+    BreakerClosed,
+    Hold,
+    LaneSetting,
+    LaneUnset,
+    SessionSetting,
+    Setting,
+    TaskDisabled,
+    UserCap,
+)
 from laneway.stores.memory.state.state import MemoryState
 
 
@@ -24,22 +36,39 @@ class OperatorSettings:
         for name in self._state.put_lanes(lanes):
             self._reopen(name)
 
-    def set_lane(self, lane: Lane) -> None:
-        """Set a lane; see `LaneStore`."""
+    def set(self, setting: Setting) -> None:
+        """Set this; see `SettingStore`."""
+        match setting:
+            case LaneSetting(lane):
+                self._set_lane(lane)
+            case LaneUnset(name):
+                self._unset_lane(name)
+            case UserCap(user, lane_name, cap):
+                self._set_cap(user, lane_name, cap)
+            case SessionSetting(name, rule, throttled):
+                self._set_session(name, rule, throttled)
+            case Hold(what, name, held):
+                self._hold(what, name, held=held)
+            case TaskDisabled(task, disabled):
+                self._disable(task, disabled=disabled)
+            case BreakerClosed(task, of_user):
+                self._close_breaker(key_of(task, of_user))
+            case _:
+                assert_never(setting)
+
+    def _set_lane(self, lane: Lane) -> None:
         self._state.ruled_lanes[lane.name] = lane
         self._state.declared.setdefault(lane.name, lane)
         self._state.judge_lane(lane.name)
         self._reopen(lane.name)
 
-    def unset_lane(self, name: str) -> None:
-        """Let what is declared hold again; see `LaneStore`."""
+    def _unset_lane(self, name: str) -> None:
         self._state.lane(name)
         self._state.ruled_lanes.pop(name, None)
         self._state.judge_lane(name)
         self._reopen(name)
 
-    def set_cap(self, user: str, lane: str, cap: int | None) -> None:
-        """Set a user's cap in a lane; see `UserStore`."""
+    def _set_cap(self, user: str, lane: str, cap: int | None) -> None:
         self._state.lane(lane)
         if cap is None:
             self._state.caps.pop((user, lane), None)
@@ -47,8 +76,7 @@ class OperatorSettings:
             self._state.caps[user, lane] = cap
         self._judge_user(user)
 
-    def set_session(self, name: str, rule: Rule, throttled: bool | None) -> None:
-        """Set what is given of a session's rule; see `SessionStore`."""
+    def _set_session(self, name: str, rule: Rule, throttled: bool | None) -> None:
         state = self._state
         ruled = NO_RULE if rule == NO_RULE and throttled is None else rule.over(state.ruled_sessions.get(name, NO_RULE))
         if ruled == NO_RULE:
@@ -63,8 +91,7 @@ class OperatorSettings:
                 book.throttled = throttled
             self._flow.let_go_on(name, ())
 
-    def hold(self, what: Held, name: str, *, held: bool) -> None:
-        """Pause or resume; see `GateStore`."""
+    def _hold(self, what: Held, name: str, *, held: bool) -> None:
         state = self._state
         if what is Held.LANE:
             state.lane(name).paused = held
@@ -78,14 +105,12 @@ class OperatorSettings:
             if name in state.sessions and state.sessions[name].paused is not held:
                 self._hold_session(name, held=held)
 
-    def disable(self, task: str, *, disabled: bool) -> None:
-        """Refuse a task's new runs, or not; see `GateStore`."""
+    def _disable(self, task: str, *, disabled: bool) -> None:
         _put(self._state.disabled_tasks, task, disabled)
         if not disabled:
-            self.close_breaker(task)
+            self._close_breaker(task)
 
-    def close_breaker(self, key: str) -> None:
-        """Close a circuit; see `GateStore`."""
+    def _close_breaker(self, key: str) -> None:
         self._state.circuits.put(key, CLOSED)
 
     def _hold_session(self, name: str, *, held: bool) -> None:

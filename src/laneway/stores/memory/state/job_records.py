@@ -68,14 +68,14 @@ class JobRecords:
         self._put(msgspec.structs.replace(job, version=job.version + 1), now)
         return self._jobs[job.id]
 
-    def remove(self, job_id: str) -> bool:
-        """Forget a job; see `JobStore.remove_job`."""
+    def remove(self, job_id: str) -> JobRecord | None:
+        """Forget a job; return it as it was. See `ports.jobs.RemoveJob`."""
         job = self._jobs.pop(job_id, None)
         if job is not None:
             del self._names[job.spec.owner, job.spec.name]
             self._recorded.difference_update(record.run_id for record in self._fires.pop(job_id, ()))
             self._moved = True
-        return job is not None
+        return job
 
     def listed(self, wanted: JobFilter, limit: int, after: tuple[str, str]) -> list[JobRecord]:
         """Return jobs by name; see `JobStore.jobs`."""

@@ -8,32 +8,29 @@ from collections.abc import Sequence
 from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
 from laneway.core.transfer.move_state import refuse_change, refuse_new
-from laneway.ports.jobs import DueJobs, JobFilter
+from laneway.ports.jobs import AddJob, DueJobs, EditJob, JobChange, JobFilter, RemoveJob
 from laneway.stores.memory.verbs.base import MemoryVerbs
 
 
 class JobVerbs(MemoryVerbs, ABC):
     """Keeps and fires jobs; see `JobStore`."""
 
-    async def add_job(self, job: JobRecord) -> JobRecord:
-        """Keep a new job; see `JobStore`."""
+    async def change_job(self, change: JobChange) -> JobRecord | None:
+        """Add, edit or remove a job; see `JobStore`."""
         with self._changed():
-            return self._state.jobs.add(job, self._clock.now())
+            jobs, now = self._state.jobs, self._clock.now()
+            match change:
+                case AddJob(job):
+                    return jobs.add(job, now)
+                case EditJob(job):
+                    return jobs.change(job, now)
+                case RemoveJob(job_id):
+                    return jobs.remove(job_id)
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
         """Return jobs by name; see `JobStore`."""
         with self._lock:
             return self._state.jobs.listed(wanted, limit, after)
-
-    async def change_job(self, job: JobRecord) -> JobRecord | None:
-        """Write a changed job; see `JobStore`."""
-        with self._changed():
-            return self._state.jobs.change(job, self._clock.now())
-
-    async def remove_job(self, job_id: str) -> bool:
-        """Forget a job; see `JobStore`."""
-        with self._changed():
-            return self._state.jobs.remove(job_id)
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
         """Return what is due; see `JobStore`."""

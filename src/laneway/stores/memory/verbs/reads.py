@@ -54,16 +54,8 @@ class ReadVerbs(MemoryVerbs):
                     found.append(run_of(record))
             return found
 
-    async def count(self) -> dict[str, int]:
-        """Count the runs by state; see `RunStore`."""
-        with self._lock:
-            counts: dict[str, int] = {}
-            for record in self._state.records:
-                counts[record.state.value] = counts.get(record.state.value, 0) + 1
-            return counts
-
     async def recall(self, run_id: str) -> Recall:
-        """Return what the run has kept; see `MemoStore`."""
+        """Return what the run has kept; see `RunStore`."""
         with self._lock:
             run = self._state.known(run_id)
             return Recall(list(run.memos), run.wait)
@@ -80,15 +72,15 @@ class ReadVerbs(MemoryVerbs):
         with self._lock:
             return self._overviews.users(user, limit, after)
 
-    async def session(self, name: str) -> SessionState | None:
-        """Return the session, if it is not idle; see `SessionStore`."""
-        with self._lock:
-            return self._overviews.session(name)
-
-    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+    async def sessions(
+        self, *, named: str | None = None, prefix: str = "", limit: int = 100, after: str = ""
+    ) -> list[SessionState]:
         """Return sessions by name; see `SessionStore`."""
         with self._lock:
-            return self._overviews.sessions(prefix, limit, after)
+            if named is None:
+                return self._overviews.sessions(prefix, limit, after)
+            found = self._overviews.session(named)
+            return [] if found is None else [found]
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""

@@ -75,16 +75,6 @@ class PostgresDatabase:
         rows = found.fetchall()
         return rows, len(rows) == count
 
-    def page_later(self, name: str, values: Row, count: int) -> Callable[[], tuple[list[Any], bool]]:
-        """Send a statement that reads up to so many rows."""
-        found = self.pipe.send(TEXTS[name].query, (*values, count))
-
-        def answer() -> tuple[list[Any], bool]:
-            rows = found.fetchall()
-            return rows, len(rows) == count
-
-        return answer
-
     def expect(self, *questions: Query) -> None:
         """Send these, to be answered in one journey."""
         for name, values, most in questions:

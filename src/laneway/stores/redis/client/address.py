@@ -1,13 +1,13 @@
-"""Where a Redis or Valkey store is: its address, read and checked once.
+"""The address of a Redis or Valkey store, parsed and checked once.
 
 ```
-redis://user:password@host:6379/0        rediss:// with TLS; valkey://, valkeys:// are other words for them
+redis://user:password@host:6379/0        rediss:// with TLS; valkey://, valkeys:// mean the same
 unix:///run/valkey.sock?db=0             also unix://user:password@/run/valkey.sock
 redis+cluster://host:port,host:port      any nodes of the cluster; rediss+cluster:// with TLS
 redis+sentinel://host:port,host:port/service/0
 ```
 
-What a message says of an address never comes from the part that a password is in, also when the address is misspelt.
+Messages about an address never quote the part that has the password, not even of a misspelt address.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Node = tuple[str, int]
 
 
 class _Place(NamedTuple):
-    """The part of an address that says where the server is."""
+    """The part of an address that names the server."""
 
     nodes: tuple[Node, ...] = ()
     path: str = ""
@@ -52,7 +52,7 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A checked address. `shown` is how it may be shown; `tls` is None without TLS, else its `ssl_` parameters."""
+    """A checked address. `shown` has no password; `tls` are its `ssl_` parameters, None without TLS."""
 
     kind: str
     shown: str
@@ -69,12 +69,12 @@ class Address:
 
     @property
     def prefix(self) -> str:
-        """What every key begins with; its braces keep a namespace together on one node of a cluster."""
+        """The prefix of every key; its braces keep a namespace on one node of a cluster."""
         return f"laneway:{{{self.namespace}}}"
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """Read an address; raise BadURL, in one line that never holds the password."""
+        """Parse an address. Raises BadURL, in one line without the password."""
         scheme, separator, rest = url.partition("://")
         if not separator or scheme not in KINDS:
             known = "a server is redis://host, or redis+cluster:// or redis+sentinel://"

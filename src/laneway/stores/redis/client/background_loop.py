@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for calls that cannot wait for the caller's loop."""
+"""An event loop on a background thread, for calls that cannot wait for the caller's loop."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from laneway.errors import StoreUnavailable
 
 CLOSED = "the store was closed"
-LOOK_EVERY = 1.0  # seconds
+CHECK_EVERY = 1.0  # seconds
 
 T = TypeVar("T")
 
 
-class Beside:
-    """Runs coroutines on a daemon thread, which is started by the first one."""
+class BackgroundLoop:
+    """Runs coroutines on a daemon thread, which the first call starts."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,9 +26,9 @@ class Beside:
         self._stop: asyncio.Event | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Block until the coroutine has returned; raise what it raises, or StoreUnavailable if stopped meanwhile.
+        """Block until the coroutine has returned. Raises what it raises, or StoreUnavailable if stopped meanwhile.
 
-        Not from this loop's own thread, which would wait for itself.
+        Do not call it from the background thread, which would wait for itself.
         """
         loop = self.loop()
         try:
@@ -38,17 +38,17 @@ class Beside:
             raise StoreUnavailable(CLOSED) from None
         while True:
             try:
-                return future.result(LOOK_EVERY)
+                return future.result(CHECK_EVERY)
             except CancelledError:
                 raise StoreUnavailable(CLOSED, maybe_done=True) from None
             except TimeoutError:
-                # Race: a loop that was just ending has taken it and will never begin it.
+                # Race: a loop that was just ending has taken the coroutine and will never start it.
                 if loop.is_closed() and not future.done():
                     coroutine.close()
                     raise StoreUnavailable(CLOSED) from None
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop, running."""
+        """Return the running loop."""
         with self._lock:
             if self._loop is None:
                 ready = threading.Event()
@@ -61,7 +61,7 @@ class Beside:
             return self._loop
 
     def stop(self) -> None:
-        """End the thread; what runs there is cancelled. It may be started again."""
+        """End the thread and cancel what runs there. The next call starts another one."""
         with self._lock:
             loop, thread, stop = self._loop, self._thread, self._stop
             self._loop = self._thread = self._stop = None

@@ -1,11 +1,11 @@
 """Calls to the server, from any event loop and any thread.
 
-Every call of the store may be repeated: it carries ids or a call number, and a repeat changes nothing. So the link
-repeats what a broken connection or a server that is changing roles got in the way of, whole and at once
-(`retry.py`), and tells the engine only of what lasts. What was sent and not answered is `maybe_done`.
+Every call of the store may be repeated: it carries ids or a call number, so a repeat changes nothing. `retry` repeats a
+call whole when its connection broke or a server is changing roles, and the engine gets an error only if that lasts. A
+call that was sent and got no reply is `maybe_done`.
 
-All who call from one loop share one connection (`connection.py`): what they ask is under way at the same time. A thread
-that cannot wait for its loop calls through a loop on a thread of the link's own (`background_loop.py`).
+All callers on one loop share one connection (`loop_connection`), with their commands in flight at the same time. A
+thread that cannot wait for its loop calls through a loop on a background thread (`background_loop`).
 """
 
 from __future__ import annotations
@@ -17,145 +17,145 @@ from contextlib import suppress
 from typing import Any
 
 from laneway.errors import BadURL, LanewayError, StoreUnavailable
+from laneway.stores.redis.client import forks
 from laneway.stores.redis.client.address import Address
-from laneway.stores.redis.client.background_loop import Beside
-from laneway.stores.redis.client.connection import Broken, Failed, Part, Wire, packed
-from laneway.stores.redis.client.errors import Refusal, eviction, has_functions, meant, refuse_old
-from laneway.stores.redis.client.forking import leave_behind, remember
-from laneway.stores.redis.client.loop_connection import Shore
-from laneway.stores.redis.client.pubsub import Hearing
-from laneway.stores.redis.client.retry import Persisting, Question, heeds
+from laneway.stores.redis.client.background_loop import BackgroundLoop
+from laneway.stores.redis.client.connection import BrokenConnection, Connection, Part, ReplyError, pack_command
+from laneway.stores.redis.client.errors import Refusal, error_for, eviction_warning, has_functions, refuse_old
+from laneway.stores.redis.client.loop_connection import LoopConnection
+from laneway.stores.redis.client.pubsub import Subscriptions
+from laneway.stores.redis.client.retry import Request, RetriedCall, is_retryable
 from laneway.stores.redis.client.scripts import Library, Script
-from laneway.stores.redis.client.topology import Reach
+from laneway.stores.redis.client.topology import Topology
 
 log = logging.getLogger("laneway.redis")
 
 
-class Link:
-    """Connections to one store, one for each loop that calls; the first call makes them. `hearing` is what listens."""
+class RedisClient:
+    """Connections to one store, one for each loop that calls; the first call opens them."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.reach = Reach(address)
+        self.topology = Topology(address)
         self._prefix = address.prefix
         self._opened = self._warned = self._has_functions = False
         self._begin()
-        remember(self)
+        forks.register(self)
 
     def _begin(self) -> None:
-        self._beside = Beside()
-        self.hearing = Hearing(self.reach, self._beside)
+        self._background = BackgroundLoop()
+        self.subscriptions = Subscriptions(self.topology, self._background)
         self._lock = threading.Lock()
-        self._shores: dict[asyncio.AbstractEventLoop, Shore] = {}
+        self._connections: dict[asyncio.AbstractEventLoop, LoopConnection] = {}
 
-    def forget(self) -> None:
-        """Begin anew in a forked child, which has its parent's connections but must not use them."""
-        leave_behind(self._beside, self.hearing, self._shores)
-        self.hearing.forget()
-        for shore in self._shores.values():
-            shore.forget()
+    def reset_after_fork(self) -> None:
+        """Start again in a forked child, which must not use its parent's connections."""
+        forks.keep(self._background, self.subscriptions, self._connections)
+        self.subscriptions.reset_after_fork()
+        for connection in self._connections.values():
+            connection.reset_after_fork()
         self._begin()
 
     async def open(self) -> None:
-        """Connect and see that the server is one that laneway can use. Again is fine.
+        """Connect, and check that laneway can use the server. Calling it again is fine.
 
-        Raises StoreUnavailable at once if nobody is there, BadURL if the server does not let us in, StoreError if it is
-        too old. A server that would delete runs when it is full is warned of, in the log.
+        Raises StoreUnavailable at once if no server is there, BadURL if it refuses the login, StoreError if it is too
+        old. Logs a warning if the server would delete runs when it is full.
         """
         about = await self.info()
         refuse_old(about, self.address)
-        self._warn(eviction(about))
+        self._warn(eviction_warning(about))
         self._has_functions = has_functions(about)
         self._opened = True
 
-    async def make_functions(self, script: Script, *args: Part) -> None:
-        """Have the server make its functions by a call of this one, whatever comes of it: who calls next need not wait.
+    async def load_functions(self, script: Script, *args: Part) -> None:
+        """Let the server load its functions by a call of this one, so that the next caller need not wait for that.
 
-        It takes a server some ten milliseconds, once. If it does not now, the next call does it, or hears why not.
+        That takes a server some ten milliseconds, once. If it fails, the next call tries again and reports why.
         """
         if self._has_functions:
             with suppress(LanewayError, Refusal):
                 await self.call(script, *args)
 
     async def close(self) -> None:
-        """Let go of all connections. Calls after it connect anew."""
+        """Close all connections. Later calls connect again."""
         self._opened = False
         with self._lock:
-            shores, self._shores = list(self._shores.values()), {}
-        await self.hearing.close()
-        for shore in shores:
-            await shore.leave()
-        await asyncio.to_thread(self._beside.stop)
+            connections, self._connections = list(self._connections.values()), {}
+        await self.subscriptions.close()
+        for connection in connections:
+            await connection.close()
+        await asyncio.to_thread(self._background.stop)
 
     async def call(self, script: Script, *args: Part) -> Any:
-        """Run a script with `KEYS[1]` = the prefix; return its answer, texts as bytes. Raises Refusal if it says no."""
+        """Run a script with `KEYS[1]` = the prefix; return its reply, texts as bytes. Raises Refusal if it refuses."""
         if self._has_functions and script.library is not None:
             return await self._call_function(script, script.library, args)
-        reply = await self._answer(_asking(packed("EVALSHA", script.sha, 1, self._prefix, *args)))
-        if type(reply) is Failed:
+        reply = await self._reply(_sending(pack_command("EVALSHA", script.sha, 1, self._prefix, *args)))
+        if type(reply) is ReplyError:
             if str(reply).startswith("NOSCRIPT"):
-                reply = await self._answer(_asking(packed("EVAL", script.text, 1, self._prefix, *args)))
-            return self._good(reply, script)
+                reply = await self._reply(_sending(pack_command("EVAL", script.text, 1, self._prefix, *args)))
+            return self._checked(reply, script)
         return reply
 
     async def _call_function(self, script: Script, library: Library, args: tuple[Part, ...]) -> Any:
-        question = _asking(packed("FCALL", script.function, 1, self._prefix, *args))
-        reply = await self._answer(question)
-        if type(reply) is not Failed:
+        request = _sending(pack_command("FCALL", script.function, 1, self._prefix, *args))
+        reply = await self._reply(request)
+        if type(reply) is not ReplyError:
             return reply
         if str(reply).startswith("ERR Function not found"):
-            made = await self._answer(_asking(packed("FUNCTION", "LOAD", "REPLACE", library.text)))
-            if type(made) is Failed:
-                return await self._call_without(made, script, args)
-            reply = await self._answer(question)
-        if type(reply) is Failed and str(reply).startswith("NOPERM"):
+            loaded = await self._reply(_sending(pack_command("FUNCTION", "LOAD", "REPLACE", library.text)))
+            if type(loaded) is ReplyError:
+                return await self._call_without(loaded, script, args)
+            reply = await self._reply(request)
+        if type(reply) is ReplyError and str(reply).startswith("NOPERM"):
             return await self._call_without(reply, script, args)
-        return self._good(reply, script)
+        return self._checked(reply, script)
 
-    async def _call_without(self, why: Failed, script: Script, args: tuple[Part, ...]) -> Any:
-        # Not everybody may load functions, or call them: scripts do the same.
+    async def _call_without(self, why: ReplyError, script: Script, args: tuple[Part, ...]) -> Any:
+        # A user may lack the right to load or call functions; scripts do the same.
         log.debug("%s takes no functions: %s", self.address.shown, why)
         self._has_functions = False
         return await self.call(script, *args)
 
     def call_now(self, script: Script, *args: Part) -> Any:
-        """Run a script and block until it has answered, from any thread, also while its loop is blocked by that."""
-        return self._beside.run(self.call(script, *args))
+        """Run a script and block until it has replied; from any thread, even while its own loop is blocked by this."""
+        return self._background.run(self.call(script, *args))
 
     async def command(self, *parts: Part) -> Any:
-        """Give one command and return the answer. None that blocks: all others of this loop would wait behind it."""
-        return self._good(await self._answer(_asking(packed(*parts))))
+        """Send one command and return the reply. Never one that blocks: all others of this loop would wait for it."""
+        return self._checked(await self._reply(_sending(pack_command(*parts))))
 
     async def read(self, *commands: tuple[Part, ...]) -> list[Any]:
-        """Give several commands that only read, in one transaction, and return their answers: one moment's picture."""
-        question = b"".join([packed("MULTI"), *(packed(*command) for command in commands), packed("EXEC")])
+        """Send several reading commands in one transaction; return their replies, which are a snapshot."""
+        text = b"".join([pack_command("MULTI"), *(pack_command(*parts) for parts in commands), pack_command("EXEC")])
 
-        async def ask(wire: Wire) -> Any:
-            answers = await asyncio.gather(*wire.ask_all(question, len(commands) + 2))
-            return next((reply for reply in answers if isinstance(reply, Failed)), answers[-1])
+        async def send(connection: Connection) -> Any:
+            replies = await asyncio.gather(*connection.send_all(text, len(commands) + 2))
+            return next((reply for reply in replies if isinstance(reply, ReplyError)), replies[-1])
 
-        replies: list[Any] = self._good(await self._answer(ask))
-        return [self._good(reply) for reply in replies]
+        replies: list[Any] = self._checked(await self._reply(send))
+        return [self._checked(reply) for reply in replies]
 
     async def info(self, *sections: str) -> dict[str, str]:
-        """Return what `INFO` says; nothing where this user may not ask."""
-        reply = await self._answer(_asking(packed("INFO", *sections)))
-        if isinstance(reply, Failed) and str(reply).startswith("NOPERM"):
+        """Return the fields of `INFO`; none if this user lacks the right to it."""
+        reply = await self._reply(_sending(pack_command("INFO", *sections)))
+        if isinstance(reply, ReplyError) and str(reply).startswith("NOPERM"):
             return {}
-        lines = self._good(reply).decode(errors="replace").splitlines()
+        lines = self._checked(reply).decode(errors="replace").splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
-    async def _answer(self, question: Question) -> Any:
-        shore = self._shores.get(asyncio.get_running_loop()) or self._new_shore()
-        wire = shore.wire
-        if wire is None:
-            return await Persisting(self.address, self.reach, shore, question).answer()
+    async def _reply(self, request: Request) -> Any:
+        connections = self._connections.get(asyncio.get_running_loop()) or self._new_connection()
+        connection = connections.current
+        if connection is None:
+            return await RetriedCall(self.address, self.topology, connections, request).reply()
         try:
-            reply = await question(wire)
-        except Broken as error:
-            return await Persisting(self.address, self.reach, shore, question).answer_after(error)
-        if heeds(reply):
-            return await Persisting(self.address, self.reach, shore, question).answer_after(reply, wire)
+            reply = await request(connection)
+        except BrokenConnection as error:
+            return await RetriedCall(self.address, self.topology, connections, request).reply_after(error)
+        if is_retryable(reply):
+            return await RetriedCall(self.address, self.topology, connections, request).reply_after(reply, connection)
         return reply
 
     def _warn(self, text: str) -> None:
@@ -163,29 +163,30 @@ class Link:
             self._warned = True
             log.warning("%s: %s", self.address.shown, text)
 
-    def _new_shore(self) -> Shore:
+    def _new_connection(self) -> LoopConnection:
         loop = asyncio.get_running_loop()
         with self._lock:
-            for gone in [other for other in self._shores if other.is_closed()]:
-                del self._shores[gone]
-            shore = self._shores[loop] = Shore(loop, self.reach)
-        return shore
+            for closed in [other for other in self._connections if other.is_closed()]:
+                del self._connections[closed]
+            connection = self._connections[loop] = LoopConnection(loop, self.topology)
+        return connection
 
-    def _good(self, reply: Any, script: Script | None = None) -> Any:
-        if not isinstance(reply, Failed):
+    def _checked(self, reply: Any, script: Script | None = None) -> Any:
+        """Return the reply, or raise the error that it is."""
+        if not isinstance(reply, ReplyError):
             return reply
-        said = str(reply)
-        error = meant(said, self.address, script.place(said) if script else "")
-        raise self._bearable(error) from (None if isinstance(error, Refusal) else reply)
+        text = str(reply)
+        error = error_for(text, self.address, script.place(text) if script else "")
+        raise self._softened(error) from (None if isinstance(error, Refusal) else reply)
 
-    def _bearable(self, error: LanewayError | Refusal) -> LanewayError | Refusal:
-        """Return the error as who is at work already can bear it.
+    def _softened(self, error: LanewayError | Refusal) -> LanewayError | Refusal:
+        """Return StoreUnavailable in place of BadURL once the store was opened.
 
-        Before the store was opened, a wrong address is the caller's mistake. Afterwards it was right once: somebody has
-        changed the server, and may change it back.
+        Before that, a wrong address is the caller's mistake. Afterwards it was right once: the server has been changed,
+        and may be changed back.
         """
         return StoreUnavailable(str(error)) if self._opened and isinstance(error, BadURL) else error
 
 
-def _asking(command: bytes) -> Question:
-    return lambda wire: wire.ask(command)
+def _sending(command: bytes) -> Request:
+    return lambda connection: connection.send(command)

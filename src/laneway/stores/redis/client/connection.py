@@ -1,11 +1,13 @@
-"""One connection to a server, shared by all who ask on its loop.
+"""One connection to a server, shared by all callers of its event loop.
 
-What is asked goes out at once and the answers come back in the order of the questions, so any number of callers need
-one connection, and nobody waits for a free one. Who stops waiting leaves a cancelled future behind; its answer is read
-and dropped when it comes, so an answer can never reach somebody else. A connection on which the oldest question got no
-answer in time is broken off, with all the others that wait on it: they stand behind it.
+Commands go out at once, and replies come back in the order of the commands. So any number of callers need one
+connection, and none waits for a free one. A caller that is cancelled leaves a cancelled future behind: its reply is
+read and dropped, so it never reaches another caller.
 
-Nothing is ever sent twice from here.
+If the oldest command gets no reply in time, the connection is closed, and all callers that wait on it get the error:
+their replies would come behind that one.
+
+This module never sends a command twice; `retry` does.
 """
 
 from __future__ import annotations
@@ -18,80 +20,81 @@ from typing import Any, cast
 
 import hiredis
 
-from laneway.stores.redis.client.forking import let_go
+from laneway.stores.redis.client import forks
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # seconds, seconds, times
 
-LONG = 16_384  # bytes of a last part; hiredis makes room for longer ones again and again, 0.4 ms for 160,000 bytes
-NOTHING = b"$0\r\n\r\n"  # a part that is empty
+LONG = 16_384  # bytes of a last part; hiredis reallocates again and again for longer ones, 0.4 ms for 160,000 bytes
+EMPTY = b"$0\r\n\r\n"  # an empty part
 
 Part = str | bytes | int
-Failed = hiredis.ReplyError  # what an error of the server is answered with
+OnPush = Callable[[Any], None]
+ReplyError = hiredis.ReplyError  # an error as a reply; it is returned, not raised
 
 
-class Broken(Exception):
-    """The connection ended before the answer came; `silent` if that was because the server did not answer in time."""
+class BrokenConnection(Exception):
+    """The connection ended before the reply came; `timed_out` if that was because no reply came in time."""
 
-    def __init__(self, text: str, *, silent: bool = False) -> None:
+    def __init__(self, text: str, *, timed_out: bool = False) -> None:
         super().__init__(text)
-        self.silent = silent
+        self.timed_out = timed_out
 
 
-def packed(*parts: Part) -> bytes:
-    """Return a command as it is sent."""
+def pack_command(*parts: Part) -> bytes:
+    """Return a command as bytes for the server."""
     last = parts[-1]
     if type(last) is bytes and len(last) > LONG:
         head = hiredis.pack_command((*parts[:-1], b""))  # type: ignore[arg-type]
-        return b"".join((head[: -len(NOTHING)], b"$%d\r\n" % len(last), last, b"\r\n"))
+        return b"".join((head[: -len(EMPTY)], b"$%d\r\n" % len(last), last, b"\r\n"))
     command: bytes = hiredis.pack_command(parts)  # type: ignore[arg-type]  # its stub says: a tuple of one
     return command
 
 
-class Wire(asyncio.Protocol):
-    """Asks and hears. `heard`, if given, gets whatever comes that nobody asked for: a subscriber's messages."""
+class Connection(asyncio.Protocol):
+    """Sends commands and receives replies. `on_push` gets what comes without a command: messages to subscribers."""
 
-    def __init__(self, timeout: float, heard: Callable[[Any], None] | None = None) -> None:
+    def __init__(self, timeout: float, on_push: OnPush | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._timeout, self._heard = timeout, heard
+        self._timeout, self._on_push = timeout, on_push
         self._reader = hiredis.Reader()
-        self._asked: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._gone = asyncio.Event()
-        self._why = Broken("the connection was closed")
+        self._closed = asyncio.Event()
+        self._why = BrokenConnection("the connection was closed")
 
     @property
     def alive(self) -> bool:
-        """Tell whether something can be asked."""
+        """Tell whether a command can be sent."""
         return self._transport is not None
 
-    async def gone(self) -> None:
-        """Return when the connection has ended."""
-        await self._gone.wait()
+    async def closed(self) -> None:
+        """Wait until the connection has ended."""
+        await self._closed.wait()
 
-    def ask(self, command: bytes) -> asyncio.Future[Any]:
-        """Send a packed command; the future gets the answer, an error of the server as a value, or raises Broken."""
-        answer: asyncio.Future[Any] = self._loop.create_future()
+    def send(self, command: bytes) -> asyncio.Future[Any]:
+        """Send a packed command. The future gets the reply, which may be a ReplyError, or raises BrokenConnection."""
+        reply: asyncio.Future[Any] = self._loop.create_future()
         if self._transport is None:
-            answer.set_exception(self._reason())
-            return answer
-        self._asked.append((answer, self._loop.time()))
+            reply.set_exception(self._reason())
+            return reply
+        self._waiting.append((reply, self._loop.time()))
         if self._timer is None:
-            self._timer = self._loop.call_later(self._timeout, self._look)
+            self._timer = self._loop.call_later(self._timeout, self._check_oldest)
         self._transport.write(command)
-        return answer
+        return reply
 
-    def ask_all(self, commands: bytes, count: int) -> list[asyncio.Future[Any]]:
-        """Send so many packed commands at once; return the future of each one's answer."""
-        return [self.ask(commands if not nth else b"") for nth in range(count)]
+    def send_all(self, commands: bytes, count: int) -> list[asyncio.Future[Any]]:
+        """Send several packed commands in one piece; return the future of each reply."""
+        return [self.send(commands if not nth else b"") for nth in range(count)]
 
-    def send(self, command: bytes) -> None:
-        """Send a packed command whose answer `heard` gets."""
+    def send_only(self, command: bytes) -> None:
+        """Send a packed command whose reply goes to `on_push`."""
         if self._transport is not None:
             self._transport.write(command)
 
-    def close(self, why: Broken | None = None) -> None:
-        """End the connection; who waits for an answer gets Broken."""
+    def close(self, why: BrokenConnection | None = None) -> None:
+        """End the connection; callers that wait for replies get BrokenConnection."""
         if why is not None:
             self._why = why
         transport, self._transport = self._transport, None
@@ -99,15 +102,15 @@ class Wire(asyncio.Protocol):
             transport.abort()
         self._end()
 
-    def forget(self) -> None:
-        """Let go of it in a forked child, in which it is the parent's."""
+    def reset_after_fork(self) -> None:
+        """Close the socket in a forked child; the parent goes on using it."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            let_go(transport.get_extra_info("socket").fileno())
+            forks.detach(transport.get_extra_info("socket").fileno())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        # Not asserted: uvloop's transports are of no class of asyncio's.
+        """Begin; see `asyncio.Protocol`."""
+        # Not asserted: uvloop's transports do not inherit from asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -117,53 +120,54 @@ class Wire(asyncio.Protocol):
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def data_received(self, data: bytes) -> None:
-        """Hand out the answers that have come whole."""
+        """Deliver the replies that are complete; see `asyncio.Protocol`."""
         try:
             self._reader.feed(data)
             while (reply := self._reader.gets()) is not False:
-                self._hand_out(reply)
+                self._deliver(reply)
         except hiredis.ProtocolError as error:
-            self.close(Broken(f"it does not speak Redis's protocol ({error})"))
+            self.close(BrokenConnection(f"it does not speak Redis's protocol ({error})"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody who waits."""
+        """Fail all callers that wait; see `asyncio.Protocol`."""
         if self._transport is not None:
-            self._why = Broken(f"the connection broke ({exc})" if exc else "the server closed the connection")
+            text = f"the connection broke ({exc})" if exc else "the server closed the connection"
+            self._why = BrokenConnection(text)
             self._transport = None
         self._end()
 
-    def _hand_out(self, reply: Any) -> None:
-        if self._heard is not None and not self._asked:
-            self._heard(reply)
-        elif self._asked:
-            answer, _ = self._asked.popleft()
-            if not answer.done():
-                answer.set_result(reply)
+    def _deliver(self, reply: Any) -> None:
+        if self._on_push is not None and not self._waiting:
+            self._on_push(reply)
+        elif self._waiting:
+            future, _ = self._waiting.popleft()
+            if not future.done():
+                future.set_result(reply)
         else:
-            # Before it closes the connection, a server may say why: too many clients, protected mode.
-            self.close(Broken(f"the server said: {reply}"))
+            # Before a server closes a connection it may send the reason: too many clients, protected mode.
+            self.close(BrokenConnection(f"the server said: {reply}"))
 
-    def _look(self) -> None:
-        """Break off if the oldest question is too old; else look again when it will be."""
+    def _check_oldest(self) -> None:
+        """Close the connection if the oldest command has waited too long; else check again when it will have."""
         self._timer = None
-        if not self._asked:
+        if not self._waiting:
             return
-        left = self._asked[0][1] + self._timeout - self._loop.time()
+        left = self._waiting[0][1] + self._timeout - self._loop.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._loop.call_later(left, self._check_oldest)
         else:
-            # A loop that stood still itself has read the answers that are there before it looks at its timers.
-            self.close(Broken(f"no answer within {self._timeout:g} s", silent=True))
+            # A loop that was blocked itself reads the replies that have come before it runs its timers.
+            self.close(BrokenConnection(f"no answer within {self._timeout:g} s", timed_out=True))
 
     def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._asked:
-            answer, _ = self._asked.popleft()
-            if not answer.done():
-                answer.set_exception(self._reason())
-        self._gone.set()
+        while self._waiting:
+            future, _ = self._waiting.popleft()
+            if not future.done():
+                future.set_exception(self._reason())
+        self._closed.set()
 
-    def _reason(self) -> Broken:
-        return Broken(str(self._why), silent=self._why.silent)
+    def _reason(self) -> BrokenConnection:
+        return BrokenConnection(str(self._why), timed_out=self._why.timed_out)

@@ -1,4 +1,4 @@
-"""What a server's errors mean, in laneway's words: one line each, and never a password."""
+"""The server's errors as laneway's errors: one line each, never with a password."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from laneway.stores.redis.codec.keys import LAYOUT, OLDEST_LAYOUT
 
 REFUSAL = "LANEWAY "
 OLDEST = {"Redis": (6, 2), "Valkey": (7, 2)}
-KEEPS = "noeviction"
-AGAIN = frozenset({"LOADING", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "BUSY", "ASK", "READONLY", "MOVED"})
+NO_EVICTION = "noeviction"
+RETRYABLE = frozenset({"LOADING", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "BUSY", "ASK", "READONLY", "MOVED"})
 
-# What redis.call raises inside a script is wrapped by servers before 7.0.
+# Servers before 7.0 wrap the errors of redis.call inside a script.
 _INSIDE = re.compile(r"\b(OOM|WRONGTYPE|READONLY|NOPERM|MISCONF|NOREPLICAS|MASTERDOWN|LOADING) ")
 
 
 class Refusal(Exception):
-    """A script said no, by `redis.error_reply("LANEWAY ...")`; `text` is what follows."""
+    """A script refused a call by `redis.error_reply("LANEWAY ...")`; `text` is what follows that word."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -31,30 +31,30 @@ def refuse_layout(layout: int, where: str) -> None:
     if layout > LAYOUT:
         raise StoreTooNew(f"{where} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it")
     if layout < OLDEST_LAYOUT:
-        # Nothing that was released has written it, so nothing reads it.
+        # No released version has written it, so none reads it.
         raise NotAStore(
             f"{where} is written in layout {layout}, by a laneway from before its first release;"
             " take another namespace, or delete its keys"
         )
 
 
-def code_of(said: str) -> str:
-    """Return the word that tells what kind of error it is.
+def code_of(reply: str) -> str:
+    """Return the word of an error reply that names its kind.
 
     >>> code_of("ERR Error running script (call to f_0): @user_script:1: -OOM command not allowed")
     'OOM'
     """
-    code = said.partition(" ")[0]
-    inside = _INSIDE.search(said) if code == "ERR" else None
+    code = reply.partition(" ")[0]
+    inside = _INSIDE.search(reply) if code == "ERR" else None
     return inside[1] if inside else code
 
 
-def meant(said: str, address: Address, place: str = "", *, maybe_done: bool = False) -> LanewayError | Refusal:
-    """Return the error to raise for what the server said; `place` is where in a script it happened."""
-    if said.startswith(REFUSAL):
-        return Refusal(said.removeprefix(REFUSAL))
-    code, at = code_of(said), address.shown
-    if code in _LOGIN or "without any password" in said or "invalid password" in said:
+def error_for(reply: str, address: Address, place: str = "", *, maybe_done: bool = False) -> LanewayError | Refusal:
+    """Return the error to raise for an error reply; `place` is where in a script it happened."""
+    if reply.startswith(REFUSAL):
+        return Refusal(reply.removeprefix(REFUSAL))
+    code, at = code_of(reply), address.shown
+    if code in _LOGIN or "without any password" in reply or "invalid password" in reply:
         return BadURL(f"{at} {_login(code, address)}")
     if code == "MOVED" and address.kind != CLUSTER:
         return BadURL(f"{at} is a node of a cluster; write redis+cluster:// instead")
@@ -63,52 +63,52 @@ def meant(said: str, address: Address, place: str = "", *, maybe_done: bool = Fa
             f"{at}: a key of another type is in the way; those that begin with {address.prefix}: are laneway's"
         )
     if code == "NOPERM":
-        return StoreError(f"{at}: this user may not do what laneway does ({_short(said)})")
+        return StoreError(f"{at}: this user may not do what laneway does ({_short(reply)})")
     for sign, text in _DATABASE:
-        if sign in said:
+        if sign in reply:
             return BadURL(f"{at}: {text.format(db=address.db)}")
     known = _UNAVAILABLE.get(code)
     if known is not None:
         return StoreUnavailable(f"{at} {known}", maybe_done=maybe_done)
-    if "max number of clients" in said or code == "DENIED":
-        return StoreUnavailable(f"{at} takes no more connections ({_short(said)})", maybe_done=maybe_done)
+    if "max number of clients" in reply or code == "DENIED":
+        return StoreUnavailable(f"{at} takes no more connections ({_short(reply)})", maybe_done=maybe_done)
     where = f" at {place}" if place else ""
-    return StoreError(f"{at} could not do a call{where}: {_short(said)}")
+    return StoreError(f"{at} could not do a call{where}: {_short(reply)}")
 
 
 def refuse_old(about: Mapping[str, str], address: Address) -> None:
-    """Raise StoreError if laneway needs a newer server than `INFO` tells of."""
+    """Raise StoreError if laneway needs a newer server than this one, by the fields of `INFO`."""
     product, version = product_of(about)
     if is_too_old(product, version):
         raise StoreError(f"{address.shown} is {product} {version}, which is too old; laneway needs {needed()}")
 
 
 def is_too_old(product: str, version: str) -> bool:
-    """Tell whether laneway needs a newer one; a version that cannot be read is taken."""
+    """Tell whether laneway needs a newer server; a version that cannot be parsed is accepted."""
     found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     return bool(found) and found < OLDEST[product]
 
 
 def has_functions(about: Mapping[str, str]) -> bool:
-    """Tell whether the server keeps libraries of functions; Valkey tells which Redis it is like."""
+    """Tell whether the server has libraries of functions. Valkey reports a compatible Redis version, too."""
     return int(about.get("redis_version", "0").partition(".")[0]) >= 7
 
 
 def needed() -> str:
-    """Say which servers are new enough."""
+    """Return which servers are new enough, in words."""
     return " or ".join(f"{name} {'.'.join(map(str, oldest))}" for name, oldest in OLDEST.items())
 
 
-def eviction(about: Mapping[str, str]) -> str:
-    """Say what is wrong if the server would rather delete keys than refuse new ones; nothing if it would not."""
-    policy = about.get("maxmemory_policy", KEEPS)
-    if policy == KEEPS:
+def eviction_warning(about: Mapping[str, str]) -> str:
+    """Return a warning if the server deletes keys when its memory is full, else an empty text."""
+    policy = about.get("maxmemory_policy", NO_EVICTION)
+    if policy == NO_EVICTION:
         return ""
-    return f"when its memory is full, the server deletes runs (maxmemory-policy {policy}); set {KEEPS}"
+    return f"when its memory is full, the server deletes runs (maxmemory-policy {policy}); set {NO_EVICTION}"
 
 
 def product_of(about: Mapping[str, str]) -> tuple[str, str]:
-    """Return what server it is and of which version; Valkey also says which Redis it is like."""
+    """Return the product's name and version. Valkey reports a compatible Redis version, too."""
     if "valkey_version" in about:
         return "Valkey", about["valkey_version"]
     return "Redis", about.get("redis_version", "")
@@ -131,8 +131,8 @@ _UNAVAILABLE = {
     "CLUSTERDOWN": "is a cluster of which a part is down",
     "TRYAGAIN": "is moving our keys to another node",
     "ASK": "is moving our keys to another node",
-    "MOVED": "says that our keys are on a node that says the opposite",
-    "BUSY": "is busy with somebody's script",
+    "MOVED": "says that our keys are on another node, which says the opposite",
+    "BUSY": "is busy with another client's script",
 }
 
 
@@ -143,6 +143,6 @@ def _login(code: str, address: Address) -> str:
     return f"refuses this user and password{more}"
 
 
-def _short(said: str) -> str:
-    line = " ".join(said.split())
+def _short(reply: str) -> str:
+    line = " ".join(reply.split())
     return line if len(line) <= 300 else f"{line[:300]}..."

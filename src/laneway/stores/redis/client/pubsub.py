@@ -1,11 +1,10 @@
-"""Hearing what is published: wake-ups for workers, and that something was said.
+"""Subscriptions: wake-ups for workers, and the news that events were written.
 
-Who listens does so on a connection of its own, one for each loop that listens; callbacks are called on that loop, in
-the turn in which the message comes, so nothing stands between the server and who waits. What listens from a thread
-without a loop is heard on the link's own (`background_loop.py`).
+Every loop that subscribes has a connection of its own for it. Callbacks are called on that loop, in the iteration in
+which the message arrives. A thread without a loop subscribes through the client's background loop (`background_loop`).
 
-What is published while nobody is connected is lost. So every time a subscription takes effect, the first time too, its
-callbacks are called once: something may have been missed.
+Messages that are published while the connection is down are lost. So each time a subscription takes effect, also the
+first time, its callbacks are called once: they may have missed something.
 """
 
 from __future__ import annotations
@@ -17,100 +16,99 @@ from collections.abc import Callable
 from typing import Any
 
 from laneway.errors import LanewayError
-from laneway.stores.redis.client.background_loop import Beside
-from laneway.stores.redis.client.connection import Broken, Failed, Wire, packed
-from laneway.stores.redis.client.topology import Reach, Unreachable
+from laneway.stores.redis.client.background_loop import BackgroundLoop
+from laneway.stores.redis.client.connection import BrokenConnection, Connection, ReplyError, pack_command
+from laneway.stores.redis.client.topology import Topology, Unreachable
 
-QUIET = 5.0  # seconds without a word after which the server is asked whether it is there
+SILENCE = 5.0  # seconds without a message after which the server gets a PING
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before connecting again
 
-Callback = Callable[[bytes], None]  # it is given what was published; nothing if something may have been missed
+Callback = Callable[[bytes], None]  # gets the message; an empty one if messages may have been missed
 log = logging.getLogger("laneway.redis")
 
 
-class Hearing:
-    """Listens to channels, for ever, however often the server goes away. Every method may be called from any thread."""
+class Subscriptions:
+    """Subscribes to channels until closed, however often the server goes away. Any thread may call any method."""
 
-    def __init__(self, reach: Reach, beside: Beside, quiet: float = QUIET) -> None:
-        self._reach, self._beside, self._quiet = reach, beside, quiet
+    def __init__(self, topology: Topology, background: BackgroundLoop, silence: float = SILENCE) -> None:
+        self._topology, self._background, self._silence = topology, background, silence
         self._lock = threading.Lock()
-        self._ears: dict[asyncio.AbstractEventLoop, Ear] = {}
+        self._subscribers: dict[asyncio.AbstractEventLoop, LoopSubscriber] = {}
 
     @property
     def healthy(self) -> bool:
-        """Tell whether everything that is listened to is being heard right now."""
+        """Tell whether all subscriptions are in effect right now."""
         with self._lock:
-            return all(ear.hears for loop, ear in self._ears.items() if not loop.is_closed())
+            return all(one.healthy for loop, one in self._subscribers.items() if not loop.is_closed())
 
-    def listen(self, channel: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` whenever something is published there, until the returned function is called.
+    def subscribe(self, channel: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` for every message on the channel; return a function that ends that.
 
-        It is called on the loop that is running now, must not block, and may be called for nothing.
+        It is called on the loop that is running now, must not block, and may be called without a message.
         """
-        return self._listen(channel, lambda _: callback())
+        return self._subscribe(channel, lambda _: callback())
 
-    def _listen(self, channel: str, callback: Callback) -> Callable[[], None]:
+    def _subscribe(self, channel: str, callback: Callback) -> Callable[[], None]:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            loop = self._beside.loop()
+            loop = self._background.loop()
         with self._lock:
-            for gone in [other for other in self._ears if other.is_closed()]:
-                del self._ears[gone]
-            ear = self._ears.get(loop)
-            if ear is None:
-                ear = self._ears[loop] = Ear(loop, self._reach, self._quiet)
-        return ear.listen(channel, callback)
+            for closed in [other for other in self._subscribers if other.is_closed()]:
+                del self._subscribers[closed]
+            subscriber = self._subscribers.get(loop)
+            if subscriber is None:
+                subscriber = self._subscribers[loop] = LoopSubscriber(loop, self._topology, self._silence)
+        return subscriber.subscribe(channel, callback)
 
-    async def listen_from_now(self, channel: str, callback: Callback, within: float) -> Callable[[], None]:
-        """Do the same with what is published; return when it is heard.
+    async def subscribe_from_now(self, channel: str, callback: Callback, within: float) -> Callable[[], None]:
+        """Do the same with the messages themselves, and return once the subscription is in effect.
 
-        Nothing was missed then, so nothing is called for nothing at first. If it is not heard within so many seconds,
-        it will be called once it is.
+        Then no message was missed, so there is no first call without a message. If the subscription is not in effect
+        within so many seconds, there is one when it is.
         """
-        stop = self._listen(channel, callback)
-        await self._ears[asyncio.get_running_loop()].attend_quietly(channel, callback, within)
+        stop = self._subscribe(channel, callback)
+        await self._subscribers[asyncio.get_running_loop()].wait_for(channel, callback, within)
         return stop
 
-    def forget(self) -> None:
-        """Let go of the connections in a forked child."""
-        for ear in self._ears.values():
-            ear.forget()
+    def reset_after_fork(self) -> None:
+        """Close the sockets in a forked child."""
+        for subscriber in self._subscribers.values():
+            subscriber.reset_after_fork()
 
     async def close(self) -> None:
-        """Hear no more."""
+        """End all subscriptions."""
         with self._lock:
-            ears, self._ears = list(self._ears.values()), {}
-        for ear in ears:
-            await ear.close()
+            subscribers, self._subscribers = list(self._subscribers.values()), {}
+        for subscriber in subscribers:
+            await subscriber.close()
 
 
-class Ear:
+class LoopSubscriber:
     """The subscriptions of one loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, reach: Reach, quiet: float) -> None:
-        self._loop, self._reach, self._quiet = loop, reach, quiet
+    def __init__(self, loop: asyncio.AbstractEventLoop, topology: Topology, silence: float) -> None:
+        self._loop, self._topology, self._silence = loop, topology, silence
         self._lock = threading.Lock()
         self._callbacks: dict[bytes, dict[object, Callback]] = {}
-        self._subscribed: set[bytes] = set()
-        self._heard: set[bytes] = set()
-        self._quiet_ones: dict[bytes, list[tuple[Callback, asyncio.Event]]] = {}  # who waits to be heard at first
-        self._wire: Wire | None = None
+        self._requested: set[bytes] = set()  # channels for which SUBSCRIBE was sent
+        self._confirmed: set[bytes] = set()  # channels that the server has confirmed
+        self._waiters: dict[bytes, list[tuple[Callback, asyncio.Event]]] = {}  # for a confirmation
+        self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
-        self._heard_at = 0.0
+        self._last_message_at = 0.0
 
     @property
-    def hears(self) -> bool:
-        """Tell whether every channel that somebody listens to is subscribed to, and the connection is alive."""
-        wire = self._wire
-        listening = [channel for channel, callbacks in list(self._callbacks.items()) if callbacks]
-        return not listening or (wire is not None and wire.alive and self._heard.issuperset(listening))
+    def healthy(self) -> bool:
+        """Tell whether the connection is alive, and subscribed to every channel that has callbacks."""
+        connection, wanted = self._connection, self._wanted
+        return not wanted or (connection is not None and connection.alive and self._confirmed.issuperset(wanted))
 
-    def listen(self, channel: str, callback: Callback) -> Callable[[], None]:
-        """Add a callback; return what takes it away."""
+    def subscribe(self, channel: str, callback: Callback) -> Callable[[], None]:
+        """Add a callback; return a function that removes it."""
         name, token = channel.encode(), object()
         with self._lock:
-            # Replaced and not changed: a message that comes meanwhile goes through what it found.
+            # Replaced, not changed: `_on_push` may be iterating over the old one.
             self._callbacks[name] = {**self._callbacks.get(name, {}), token: callback}
 
         def stop() -> None:
@@ -119,25 +117,25 @@ class Ear:
                 self._callbacks[name] = left
 
         if self._loop is _running():
-            self._attend(name)
+            self._start(name)
         else:
-            self._loop.call_soon_threadsafe(self._attend, name)
+            self._loop.call_soon_threadsafe(self._start, name)
         return stop
 
-    async def attend_quietly(self, channel: str, callback: Callback, within: float) -> None:
-        """Wait until the channel is heard; the callback that waits is not called for that."""
+    async def wait_for(self, channel: str, callback: Callback, within: float) -> None:
+        """Wait until the server has confirmed the channel; this callback is not called for that."""
         name = channel.encode()
-        if name in self._heard:
+        if name in self._confirmed:
             return
-        waits = (callback, asyncio.Event())
-        self._quiet_ones.setdefault(name, []).append(waits)
+        waiter = (callback, asyncio.Event())
+        self._waiters.setdefault(name, []).append(waiter)
         try:
-            await asyncio.wait_for(waits[1].wait(), within)
+            await asyncio.wait_for(waiter[1].wait(), within)
         except TimeoutError:
-            self._quiet_ones[name].remove(waits)
+            self._waiters[name].remove(waiter)
 
     async def close(self) -> None:
-        """Hear no more; from whatever loop."""
+        """End the subscriptions, from any loop."""
         if self._loop is _running():
             task = self._task
             if task is not None:
@@ -146,22 +144,22 @@ class Ear:
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(lambda: self._task.cancel() if self._task is not None else None)
 
-    def forget(self) -> None:
-        """Let go of the connection in a forked child."""
-        if self._wire is not None:
-            self._wire.forget()
+    def reset_after_fork(self) -> None:
+        """Close the socket in a forked child."""
+        if self._connection is not None:
+            self._connection.reset_after_fork()
 
-    def _attend(self, name: bytes) -> None:
+    def _start(self, name: bytes) -> None:
         if self._task is None:
-            self._task = self._loop.create_task(self._attended(), name="laneway-hearing")
-        elif self._wire is not None and name not in self._subscribed:
-            self._subscribe(self._wire, {name})
+            self._task = self._loop.create_task(self._stay_connected(), name="laneway-pubsub")
+        elif self._connection is not None and name not in self._requested:
+            self._request(self._connection, {name})
 
-    async def _attended(self) -> None:
+    async def _stay_connected(self) -> None:
         pause = FIRST_PAUSE
         try:
             while self._wanted:
-                if await self._hear():
+                if await self._receive():
                     pause = FIRST_PAUSE
                 if self._wanted:
                     await asyncio.sleep(pause)
@@ -173,70 +171,70 @@ class Ear:
     def _wanted(self) -> set[bytes]:
         return {channel for channel, callbacks in list(self._callbacks.items()) if callbacks}
 
-    async def _hear(self) -> bool:
-        """Hear until the connection ends or nobody listens; tell whether there was a connection."""
+    async def _receive(self) -> bool:
+        """Receive until the connection ends or no callback is left; return whether there was a connection."""
         try:
-            wire = await self._reach.wire(self._on_message)
-        except (Unreachable, Broken, Failed, LanewayError) as error:
+            connection = await self._topology.connect(self._on_push)
+        except (Unreachable, BrokenConnection, ReplyError, LanewayError) as error:
             log.debug("cannot listen for wake-ups: %s", error)
             return False
-        self._wire, self._heard_at = wire, self._loop.time()
+        self._connection, self._last_message_at = connection, self._loop.time()
         try:
-            self._subscribe(wire, self._wanted)
-            await self._until_gone(wire)
+            self._request(connection, self._wanted)
+            await self._until_closed(connection)
         finally:
-            self._wire = None
-            self._subscribed, self._heard = set(), set()
-            wire.close()
+            self._connection = None
+            self._requested, self._confirmed = set(), set()
+            connection.close()
         return True
 
-    def _subscribe(self, wire: Wire, channels: set[bytes]) -> None:
-        self._subscribed |= channels
-        wire.send(packed("SUBSCRIBE", *channels))
+    def _request(self, connection: Connection, channels: set[bytes]) -> None:
+        self._requested |= channels
+        connection.send_only(pack_command("SUBSCRIBE", *channels))
 
-    async def _until_gone(self, wire: Wire) -> None:
-        """Look after the connection: a server that says nothing is asked, and left if it does not answer."""
-        gone = self._loop.create_task(wire.gone())
-        asked_at = 0.0
+    async def _until_closed(self, connection: Connection) -> None:
+        """Watch the connection: a silent server gets a PING, and the connection ends if it does not reply."""
+        closed = self._loop.create_task(connection.closed())
+        pinged_at = 0.0
         try:
-            while wire.alive:
-                await asyncio.wait([gone], timeout=self._quiet)
-                if asked_at > self._heard_at:
+            while connection.alive:
+                await asyncio.wait([closed], timeout=self._silence)
+                if pinged_at > self._last_message_at:
                     return
                 wanted = self._wanted
                 if not wanted:
                     return
-                # Channels are left late: who listens again a moment later finds them still there.
-                if left := self._subscribed - wanted:
-                    self._subscribed -= left
-                    self._heard -= left
-                    wire.send(packed("UNSUBSCRIBE", *left))
-                if self._loop.time() - self._heard_at >= self._quiet * 0.9:
-                    asked_at = self._loop.time()
-                    wire.send(packed("PING"))
+                # Unsubscribed late: a caller that subscribes again a moment later finds the channel still confirmed.
+                if left := self._requested - wanted:
+                    self._requested -= left
+                    self._confirmed -= left
+                    connection.send_only(pack_command("UNSUBSCRIBE", *left))
+                if self._loop.time() - self._last_message_at >= self._silence * 0.9:
+                    pinged_at = self._loop.time()
+                    connection.send_only(pack_command("PING"))
         finally:
-            gone.cancel()
+            closed.cancel()
 
-    def _on_message(self, reply: Any) -> None:
-        self._heard_at = self._loop.time()
-        if isinstance(reply, Failed):
+    def _on_push(self, reply: Any) -> None:
+        self._last_message_at = self._loop.time()
+        if isinstance(reply, ReplyError):
             log.warning("cannot listen for wake-ups, workers look once a second instead: %s", reply)
             return
-        kind, channel, said = (*reply, b"", b"")[:3]
-        quiet: list[Callback] = []
+        kind, channel, message = (*reply, b"", b"")[:3]
+        waited: list[Callback] = []
         if kind == b"subscribe":
-            self._heard.add(channel)
-            said = b""
-            for callback, heard in self._quiet_ones.pop(channel, ()):
-                quiet.append(callback)
-                heard.set()
+            self._confirmed.add(channel)
+            message = b""
+            for callback, confirmed in self._waiters.pop(channel, ()):
+                waited.append(callback)
+                confirmed.set()
         elif kind != b"message":
             return
         for callback in self._callbacks.get(channel, {}).values():
-            if callback in quiet:
+            if callback in waited:
                 continue
             try:
-                callback(said)
+                callback(message)
             except Exception:
                 log.exception("a wake-up's callback failed")
 

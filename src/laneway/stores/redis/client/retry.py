@@ -1,4 +1,4 @@
-"""Asking again: what a call does when its answer was none."""
+"""Repeating a call that got no usable reply."""
 
 from __future__ import annotations
 
@@ -8,97 +8,99 @@ from typing import Any
 
 from laneway.errors import LanewayError, StoreUnavailable
 from laneway.stores.redis.client.address import Address
-from laneway.stores.redis.client.connection import Broken, Failed, Wire
-from laneway.stores.redis.client.errors import AGAIN, code_of, meant
-from laneway.stores.redis.client.loop_connection import Shore
-from laneway.stores.redis.client.topology import Reach, Unreachable
+from laneway.stores.redis.client.connection import BrokenConnection, Connection, ReplyError
+from laneway.stores.redis.client.errors import RETRYABLE, code_of, error_for
+from laneway.stores.redis.client.loop_connection import LoopConnection
+from laneway.stores.redis.client.topology import Topology, Unreachable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5  # seconds before a call is repeated
-BREAKS = 3  # how often a call's connection may break where servers take each other's place; elsewhere once
+BREAKS = 3  # how often a call's connection may break if another server may take over; else once
 
-Question = Callable[[Wire], Awaitable[Any]]
+Request = Callable[[Connection], Awaitable[Any]]
 
 
-class Persisting:
-    """One call, asked until there is an answer that counts, or for as long as asking again makes sense.
+class RetriedCall:
+    """One call, repeated until a usable reply comes, or for as long as a repeat can help.
 
-    - The connection broke: once more on a fresh one, at once. Such a call may have been done.
-    - The server is starting, busy, or changing roles: again, with pauses, for as long as a call may take.
-    - No answer in time, or nobody there: no more.
+    - The connection broke: repeated once on a new connection, at once. The server may have executed the first call.
+    - The server is starting, busy or changing roles: repeated with pauses, up to the call's timeout.
+    - No reply in time, or no server reached: not repeated.
     """
 
-    def __init__(self, address: Address, reach: Reach, shore: Shore, question: Question) -> None:
-        self._address, self._reach, self._shore, self._question = address, reach, shore, question
+    def __init__(self, address: Address, topology: Topology, connections: LoopConnection, request: Request) -> None:
+        self._address, self._topology, self._connections, self._request = address, topology, connections, request
         self._loop = asyncio.get_running_loop()
         self._until = self._loop.time() + address.timeout
         self._pause = 0.0
-        self._breaks, self._breaks_allowed = 0, BREAKS if reach.moves else 1
+        self._breaks, self._breaks_allowed = 0, BREAKS if topology.may_move else 1
         self._maybe_done = False
 
-    async def answer(self) -> Any:
-        """Return the answer, which may be an error of the server's; raise StoreUnavailable if none is to be had."""
+    async def reply(self) -> Any:
+        """Return the reply, which may be a ReplyError. Raises StoreUnavailable if there is none."""
         while True:
-            wire: Wire | None = None
+            connection: Connection | None = None
             try:
-                wire = await self._shore.connected()
-                reply = await self._question(wire)
-            except (Unreachable, Broken) as error:
-                self._weigh(error)
-            except Failed as error:
-                # The server did not let us in.
-                if not heeds(error):
+                connection = await self._connections.get()
+                reply = await self._request(connection)
+            except (Unreachable, BrokenConnection) as error:
+                self._count(error)
+            except ReplyError as error:
+                # The server refused the login.
+                if not is_retryable(error):
                     return error
-                self._heed(error, wire)
+                self._prepare_retry(error, connection)
             else:
-                if not heeds(reply):
+                if not is_retryable(reply):
                     return reply
-                self._heed(reply, wire)
-            await self._rest()
+                self._prepare_retry(reply, connection)
+            await self._wait()
 
-    async def answer_after(self, first: Broken | Failed, wire: Wire | None = None) -> Any:
-        """Return the answer, as `answer` does, when the first try came to this."""
-        if isinstance(first, Broken):
-            self._weigh(first)
+    async def reply_after(self, first: BrokenConnection | ReplyError, connection: Connection | None = None) -> Any:
+        """Return the reply, as `reply` does, after a first try that ended so."""
+        if isinstance(first, BrokenConnection):
+            self._count(first)
         else:
-            self._heed(first, wire)
-        await self._rest()
-        return await self.answer()
+            self._prepare_retry(first, connection)
+        await self._wait()
+        return await self.reply()
 
-    def _weigh(self, error: Unreachable | Broken) -> None:
-        if isinstance(error, Broken):
+    def _count(self, error: Unreachable | BrokenConnection) -> None:
+        """Count a failed try; raise StoreUnavailable if it was the last one."""
+        if isinstance(error, BrokenConnection):
             self._maybe_done = True
             self._breaks += 1
-            if error.silent or self._breaks > self._breaks_allowed:
+            if error.timed_out or self._breaks > self._breaks_allowed:
                 raise StoreUnavailable(f"{self._address.shown}: {error}", maybe_done=True) from error
-        elif not error.moving or self._over:
+        elif not error.moving or self._is_over:
             raise StoreUnavailable(str(error), maybe_done=self._maybe_done) from error
         else:
             self._pause = max(self._pause, FIRST_PAUSE)
 
-    def _heed(self, reply: Failed, wire: Wire | None) -> None:
-        said = str(reply)
-        code = code_of(said)
-        if self._over or (code == "MOVED" and not self._reach.moves):
-            error = meant(said, self._address, maybe_done=self._maybe_done)
+    def _prepare_retry(self, reply: ReplyError, connection: Connection | None) -> None:
+        """Do what this reply asks for before the call is repeated; raise if it is too late for that."""
+        text = str(reply)
+        code = code_of(text)
+        if self._is_over or (code == "MOVED" and not self._topology.may_move):
+            error = error_for(text, self._address, maybe_done=self._maybe_done)
             assert isinstance(error, LanewayError)
             raise error from reply
-        if code in ("MOVED", "READONLY") and wire is not None:
-            self._shore.drop(wire)
+        if code in ("MOVED", "READONLY") and connection is not None:
+            self._connections.drop(connection)
         if code == "MOVED":
-            self._reach.moved(said)
+            self._topology.note_move(text)
         else:
             self._pause = max(self._pause, FIRST_PAUSE)
 
     @property
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self._loop.time() >= self._until
 
-    async def _rest(self) -> None:
+    async def _wait(self) -> None:
         if self._pause:
             await asyncio.sleep(min(self._pause, max(0.0, self._until - self._loop.time())))
         self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, self._pause * 2))
 
 
-def heeds(reply: Any) -> bool:
-    """Tell whether this answer means that the same question should be asked again."""
-    return type(reply) is Failed and code_of(str(reply)) in AGAIN
+def is_retryable(reply: Any) -> bool:
+    """Tell whether this reply means that the same call should be repeated."""
+    return type(reply) is ReplyError and code_of(str(reply)) in RETRYABLE

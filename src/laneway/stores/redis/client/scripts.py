@@ -1,16 +1,16 @@
-"""The store's scripts: Lua in files, put together by what they need.
+"""The store's scripts, assembled from Lua files.
 
 A file of `lua/` may begin with lines `-- needs: folder/name, folder/name` (without `.lua`) and one line `-- gives: one,
-two`: which of its locals others may use; the one that has its name if it does not say. A script is `runtime/frame.lua`,
-then all that it needs, each file once, then the file of `lua/verbs/<noun>/` that has its name. They are sent as they
-are: the server keeps them, so fewer bytes would save nothing, and its errors name lines.
+two`: which of its locals other files may use; without that line, the one with the file's name. A script is
+`runtime/frame.lua`, then all files that it needs, each once, then its own file in `lua/verbs/<noun>/`. Comments stay
+in: a server caches scripts, so fewer bytes save nothing, and its errors name lines.
 
-Each file between those two stands in a function of its own. Lua makes all functions of a script anew for every call,
-and for each local of the script's that one of them uses it looks through all that any of them uses; for what stands
-outside of the function around it, it does not.
+Each file between the first and the last is in a function of its own. Lua makes all functions of a script at every call,
+and each of them searches the list of all outer locals that the others use; the function around a file keeps these lists
+short.
 
-The scripts that are called all the time are a library of functions as well, which a server of Redis 7 or newer makes
-once. That is all the difference: `begin` in `runtime/frame.lua` makes it forget the call before.
+The scripts that are called most are also a library of functions, which Redis 7 and newer load once. The code is the
+same: `begin` in `runtime/frame.lua` resets what the call before has cached.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _LINE = re.compile(r"user_(?:script|function): ?(\d+)")
 
 FRAME = "runtime/frame"
 BIND, BEGIN = "bind()\n", "begin(KEYS, ARGV)\n"
-# What is called all the time, and what of it may be written when the server's memory is full.
+# The verbs of the library, and the flag of those that may write when the server's memory is full.
 HOT = {"submit": "", "step": "'allow-oom'", "renew": "'allow-oom'"}
 
-# What a move may forbid (`gate` in runtime/frame.lua): what brings something new, what changes anything, and what finds
-# nothing to do then. The other verbs read, or look after that themselves.
+# The verbs that a move may forbid (`gate` in runtime/frame.lua): those that bring new runs, those that change anything,
+# and those that then find nothing to do. The other verbs only read, or check the move themselves.
 GATED = {
     **dict.fromkeys(("submit", "fire"), "local refused = gate(true) if refused then return refused end "),
     **dict.fromkeys(
@@ -57,7 +57,7 @@ Parts = tuple[tuple[int, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The functions of the hot verbs as the server gets them."""
+    """A library of functions for the server."""
 
     name: str
     text: str
@@ -66,9 +66,9 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script as the server gets it. `sha` is what the server knows it by, `parts` where each file begins in it.
+    """A script for the server. `sha` is its SHA-1, `parts` are the lines at which its files begin.
 
-    `library` is the one in which it is the function `function`, if it is in one.
+    `library` is the library that has it as `function`, if there is one.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Script:
         return f"{self.library.name}_{self.name}" if self.library else ""
 
     def place(self, error: str) -> str:
-        """Return `rules/queue/turns.lua:12` for the first line that the server's error names, or nothing."""
+        """Return `rules/queue/turns.lua:12` for the first line that the server's error names, or an empty text."""
         found = _LINE.search(error)
         if found is None:
             return ""
@@ -116,7 +116,7 @@ def _file_of(verb: str) -> str:
 
 @cache
 def library() -> Library:
-    """Return the library of the hot verbs. Its name tells it from that of every other version."""
+    """Return the library of the hot verbs. Its name differs in every version."""
     done: set[str] = set()
     files_of = {verb: _file_of(verb) for verb in HOT}
     order = [part for file in files_of.values() for part in _in_order(file, _LUA, (), done)]
@@ -130,22 +130,22 @@ def library() -> Library:
         (file, f"verbs.{verb} = function(KEYS, ARGV) {gate_of(verb)}{texts[file]}end\n")
         for verb, file in files_of.items()
     ]
-    doors = "".join(_door(f"{name}_{verb}", verb, flags) for verb, flags in HOT.items())
+    registered = "".join(_registration(f"{name}_{verb}", verb, flags) for verb, flags in HOT.items())
     parts = [
         ("", f"#!lua name={name}\n"),
         frame,
         ("", f"local verbs\nIN_LIBRARY = true\nlocal function make()\n{BIND}verbs = {{}}\n"),
     ]
-    return Library(name, *_joined([*parts, *modules, *verbs_made, ("", f"end\n{doors}")]))
+    return Library(name, *_joined([*parts, *modules, *verbs_made, ("", f"end\n{registered}")]))
 
 
 def gate_of(verb: str) -> str:
-    """Return what a verb asks before it begins; on no line of its own, so that errors name the lines of its file."""
+    """Return the check before a verb; not on a line of its own, so that errors name the lines of the verb's file."""
     return GATED.get(verb, "")
 
 
 def assembled(last: str, folder: Traversable, name: str | None = None, gate: str = "") -> Script:
-    """Return the script that ends with the file `last` of a folder; raise StoreError for a name or cycle in it."""
+    """Return the script that ends with the file `last` of a folder. Raises StoreError for a missing file or a cycle."""
     *modules, (_, verb) = _in_order(last, folder, (), set())
     enclosed = [(file, _enclosed(file, text)) for file, text in modules]
     whole, parts = _joined([(FRAME, _read(FRAME, _LUA, ())), ("", BIND), *enclosed, ("", BEGIN), (last, gate + verb)])
@@ -161,8 +161,8 @@ def _joined(texts: Iterable[tuple[str, str]]) -> tuple[str, Parts]:
     return "".join(whole), tuple(parts)
 
 
-def _door(name: str, verb: str, flags: str) -> str:
-    # While a library is loaded it sees no more of Lua than this, so the first call makes what it needs.
+def _registration(name: str, verb: str, flags: str) -> str:
+    # While a library is loaded, most of Lua is not available to it, so the first call makes the functions.
     return f"""redis.register_function{{function_name='{name}', flags={{{flags}}}, callback=function(KEYS, ARGV)
   if not verbs then make() end
   {BEGIN.strip()}

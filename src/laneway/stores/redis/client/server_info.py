@@ -1,4 +1,4 @@
-"""What to know of a server before trusting it with runs: what it keeps, what it throws away, how full it is."""
+"""What an operator should know about a server: what a restart keeps, what it deletes when full, how full it is."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from collections.abc import Mapping
 import msgspec
 
 from laneway.errors import StoreError
-from laneway.stores.redis.client.client import Link
-from laneway.stores.redis.client.errors import eviction, is_too_old, needed, product_of
+from laneway.stores.redis.client.client import RedisClient
+from laneway.stores.redis.client.errors import eviction_warning, is_too_old, needed, product_of
 
 NEARLY_FULL = 0.8  # of maxmemory
 UNKNOWN = "could not be read"
 
 
-class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A server as it describes itself; what is None it does not let us read."""
+class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A server by its own words; a field is None if this user may not read it."""
 
     product: str
     version: str
     mode: str | None = None  # standalone, cluster
     role: str | None = None  # master, slave
     replicas: int = 0
-    saves: str | None = None  # when snapshots are made: "3600 1 300 100"; empty where none are
+    saves: str | None = None  # when snapshots are made: "3600 1 300 100"; empty if none are
     appendonly: bool | None = None
     appendfsync: str | None = None  # always, everysec, no
-    failing: tuple[str, ...] = ()  # what it could not write to disk the last time
+    failing: tuple[str, ...] = ()  # files that it could not write the last time
     used_memory: int | None = None
-    maxmemory: int | None = None  # 0 where there is no limit
+    maxmemory: int | None = None  # 0 if there is no limit
     policy: str | None = None
 
 
-async def server_facts(link: Link) -> ServerFacts:
-    """Ask the server. Managed servers forbid CONFIG, some also INFO: what cannot be read is left out."""
-    about = await link.info()
+async def read_server_info(client: RedisClient) -> ServerInfo:
+    """Read what the server tells about itself. Managed servers forbid CONFIG, some also INFO."""
+    about = await client.info()
     product, version = product_of(about)
-    return ServerFacts(
+    return ServerInfo(
         product=product,
         version=version,
         mode=about.get("server_mode") or about.get("redis_mode"),
         role=about.get("role"),
         replicas=int(about.get("connected_slaves", 0)),
-        saves=await _setting(link, "save"),
+        saves=await _setting(client, "save"),
         appendonly=_flag(about, "aof_enabled"),
-        appendfsync=await _setting(link, "appendfsync"),
+        appendfsync=await _setting(client, "appendfsync"),
         failing=_failing(about),
         used_memory=_number(about, "used_memory"),
         maxmemory=_number(about, "maxmemory"),
@@ -51,25 +51,26 @@ async def server_facts(link: Link) -> ServerFacts:
     )
 
 
-def what_is_kept(facts: ServerFacts) -> str:
-    """Say what a restart of the server keeps, as the end of a sentence that begins so."""
-    if facts.appendonly:
-        return _APPENDED.get(facts.appendfsync, f"{_APPENDED['no']} (its appendfsync {UNKNOWN})")
-    if facts.saves:
+def persistence(server: ServerInfo) -> str:
+    """Return what a restart of the server keeps, as the end of a sentence "A restart keeps ..."."""
+    if server.appendonly:
+        return _APPENDED.get(server.appendfsync, f"{_APPENDED['no']} (its appendfsync {UNKNOWN})")
+    if server.saves:
         return (
             "everything if it is shut down in order; if it is killed, only what was there at the last snapshot"
-            f" (save {facts.saves})"
+            f" (save {server.saves})"
         )
-    if facts.appendonly is None:
-        return f"what whoever runs it has arranged; its persistence {UNKNOWN}"
-    if facts.saves is None:
+    if server.appendonly is None:
+        return f"what its operator has arranged; its persistence {UNKNOWN}"
+    if server.saves is None:
         return f"at most the last snapshot: there is no append-only file, and when snapshots are made {UNKNOWN}"
     return "nothing: it writes neither an append-only file nor snapshots"
 
 
-def warnings(facts: ServerFacts) -> list[str]:
+def warnings(server: ServerInfo) -> list[str]:
     """Return what an operator should change, most urgent first."""
-    return [text for text in (_old(facts), _kept(facts), _evicted(facts), _full(facts), *_failures(facts)) if text]
+    found = (_too_old(server), _not_persistent(server), _evicting(server), _nearly_full(server), *_failures(server))
+    return [text for text in found if text]
 
 
 _APPENDED: Mapping[str | None, str] = {
@@ -81,33 +82,33 @@ _APPENDED: Mapping[str | None, str] = {
 }
 
 
-def _old(facts: ServerFacts) -> str:
-    if not is_too_old(facts.product, facts.version):
+def _too_old(server: ServerInfo) -> str:
+    if not is_too_old(server.product, server.version):
         return ""
-    return f"{facts.product} {facts.version} is too old; laneway needs {needed()}"
+    return f"{server.product} {server.version} is too old; laneway needs {needed()}"
 
 
-def _kept(facts: ServerFacts) -> str:
-    if facts.appendonly is False and facts.saves == "":
+def _not_persistent(server: ServerInfo) -> str:
+    if server.appendonly is False and server.saves == "":
         return "nothing is kept over a restart, so all runs are lost with it; set appendonly yes"
-    if facts.appendonly is False:
+    if server.appendonly is False:
         return "a crash loses what came after the last snapshot; set appendonly yes"
     return ""
 
 
-def _evicted(facts: ServerFacts) -> str:
-    return eviction({"maxmemory_policy": facts.policy} if facts.policy else {})
+def _evicting(server: ServerInfo) -> str:
+    return eviction_warning({"maxmemory_policy": server.policy} if server.policy else {})
 
 
-def _full(facts: ServerFacts) -> str:
-    if not facts.maxmemory or facts.used_memory is None or facts.used_memory < NEARLY_FULL * facts.maxmemory:
+def _nearly_full(server: ServerInfo) -> str:
+    if not server.maxmemory or server.used_memory is None or server.used_memory < NEARLY_FULL * server.maxmemory:
         return ""
-    share = facts.used_memory / facts.maxmemory
+    share = server.used_memory / server.maxmemory
     return f"{share:.0%} of maxmemory is used; when it is full, new runs are refused"
 
 
-def _failures(facts: ServerFacts) -> list[str]:
-    return [f"the server could not write its {what} the last time; its log says why" for what in facts.failing]
+def _failures(server: ServerInfo) -> list[str]:
+    return [f"the server could not write its {what} the last time; its log says why" for what in server.failing]
 
 
 def _failing(about: Mapping[str, str]) -> tuple[str, ...]:
@@ -115,9 +116,9 @@ def _failing(about: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(what for name, what in known.items() if about.get(name, "ok") != "ok")
 
 
-async def _setting(link: Link, name: str) -> str | None:
+async def _setting(client: RedisClient, name: str) -> str | None:
     try:
-        found = await link.command("CONFIG", "GET", name)
+        found = await client.command("CONFIG", "GET", name)
     except StoreError:
         return None
     return found[1].decode() if len(found) == 2 else None

@@ -1,1 +1,1 @@
-"""What stands in the keys and in the arguments and answers of scripts, as values of the core."""
+"""Encoding and decoding: keys, arguments and replies of scripts, to and from values of the core."""

@@ -1,4 +1,7 @@
-"""What comes from the scripts: records of runs, what a worker is handed, and how the store stands in a move."""
+"""Decoding replies of scripts: receipts, runs, claimed runs, and the store's part in a move.
+
+Scripts send False for a value that is missing.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,17 @@ OUTCOMES = {outcome.value: outcome for outcome in ReceiptOutcome}
 
 
 def receipt(packed: list[Any]) -> Receipt:
-    """Return a receipt, or the first of those that it stands for; what a script has not is False."""
+    """Return a receipt; of one that stands for several submissions, the first."""
     outcome, run_id, reason, position, state, _ = packed
     if not (reason or position or state):
         return Receipt(OUTCOMES[outcome], run_id)
     return Receipt(OUTCOMES[outcome], run_id, reason or None, position or None, RunState(state) if state else None)
 
 
-def receipts(ids: Sequence[str], answer: list[list[Any]]) -> list[Receipt]:
-    """Return the receipts of the submissions with these ids: one stands for `count` new runs, at places in a row."""
+def receipts(ids: Sequence[str], reply: list[list[Any]]) -> list[Receipt]:
+    """Return the receipts of submissions with these ids; one with a `count` stands for consecutive positions."""
     found: list[Receipt] = []
-    for packed in answer:
+    for packed in reply:
         found.append(receipt(packed))
         ahead, count = packed[3] or 0, packed[5]
         if count > 1:
@@ -46,7 +49,7 @@ def receipts(ids: Sequence[str], answer: list[list[Any]]) -> list[Receipt]:
 
 
 def run_of(shown: list[Any]) -> Run:
-    """Return a run from its number, record, arguments, ties, result and failure: what `runs.shown` in Lua gives."""
+    """Return a run from number, record, arguments, ties, result and failure (`runs.shown` in lua/state/runs.lua)."""
     number, record, long_args, ties_text, long_result, failure = shown
     _, _, state, _, _, fence, attempt, crashes, started_at, ended_at, worker, _, _, _, rare, *given = record
     task, lane, user, session, priority, id_, accepted_at, due_at, args, result = given
@@ -82,18 +85,18 @@ def run_of(shown: list[Any]) -> Run:
 
 
 def standing_of(found: Sequence[Any]) -> Moving | None:
-    """Return how the store stands in a move; see `MovingStore.moving`."""
-    return stands(found) if found[0] else None
+    """Return the store's part in a move, if it has one; see `MovingStore.moving`."""
+    return part_of(found) if found[0] else None
 
 
-def stands(found: Sequence[Any]) -> Moving:
-    """Return its part in a move."""
+def part_of(found: Sequence[Any]) -> Moving:
+    """Return the store's part in a move."""
     phase, move, place, mark, _ = found
     return Moving(phase=MovePhase(phase), move=move, place=place, mark=_mark(mark) if mark else None)
 
 
 def wait_of(packed: dict[str, Any]) -> Wait:
-    """Return what a run waits for."""
+    """Return the questions and calls that a run waits for."""
     return Wait(
         questions=tuple(
             Question(name=name, question=codec.from_json(question), timeout=timeout, about=about, until=until or None)
@@ -107,7 +110,7 @@ def wait_of(packed: dict[str, Any]) -> Wait:
 
 
 def claimed(number: int, packed: list[Any]) -> Claimed:
-    """Return a run as a worker is handed it; what a script has not is False."""
+    """Return a run in the form for a worker (`runs.handed` in lua/state/runs.lua)."""
     task, lane, user, session, priority, id_, _, _, args, _, fence, attempt, crashes, worker, *more = packed
     run = Claimed(
         number, id_, task, args, fence, attempt, crashes, lane, user or None, session or None, priority, worker
@@ -120,5 +123,5 @@ def claimed(number: int, packed: list[Any]) -> Claimed:
 
 
 def requests(packed: list[list[Any]]) -> list[Requested]:
-    """Return what stands requested."""
+    """Return the open requests for a worker's runs."""
     return [Requested(number, fence, Request(request), messages) for number, fence, request, messages in packed]

@@ -1,4 +1,4 @@
-"""What the scripts keep packed of lanes, sessions, circuits and workers, as the core's values."""
+"""Decoding what the store keeps packed about lanes, users, sessions, circuits and workers."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from laneway.core.records.liveness import Heartbeat, Incarnation, ProcessMark, W
 from laneway.core.records.policy import NO_RULE, Lane, Rule
 
 _incarnation = msgspec.json.Decoder(Incarnation).decode
-_NEVER = -1  # how scripts write FOREVER, which is no whole number to them
+_NEVER = -1  # FOREVER in scripts, whose whole numbers are smaller
 
 
 def pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Go through the fields and values of a hash."""
+    """Iterate over the fields and values of a hash."""
     return zip(flat[::2], flat[1::2], strict=True)
 
 
 def some(value: Any) -> Any:
-    """Return the value; None for the false that stands for nothing."""
+    """Return the value; None for False, which scripts send for a missing one."""
     return None if value is False else value
 
 
 def lane_of(name: str, packed: Sequence[Any]) -> Lane:
-    """Return what holds of a lane."""
+    """Return the settings of a lane."""
     limit, per_user, worker_limit, max_pending, when_full, *_ = packed
     return Lane(name, limit, some(per_user), some(worker_limit), some(max_pending), when_full)
 
 
 def lane_book(name: str, packed: Sequence[Any]) -> LaneBook:
-    """Return a lane's book, without the seats and turns of users."""
+    """Return the counts of a lane, without its users' seats and turns."""
     paused, active, pending, paces = packed[5:9]
     ready = {priority: VirtualTime(v, count) for priority, v, count, *_ in paces}
     turns: Ledger[tuple[str | None, int], Turn] = Ledger(Turn)
@@ -50,23 +50,23 @@ def seat_of(packed: Sequence[Any]) -> Seat:
 
 
 def turns_of(packed: Sequence[Any]) -> list[tuple[int, Turn]]:
-    """Return the turns of the user whose seat this is, with their priorities, for which somebody waits.
+    """Return the turns of a seat for which runs wait, with their priorities.
 
     >>> [(priority, turn.last, turn.waiting) for priority, turn in turns_of((1, 0, 0, (5, 17, 2, 7, 3, 0)))]
     [(5, 17, 2)]
     """
-    flat = packed[3] or ()  # an empty list of Lua's is packed as an empty table
+    flat = packed[3] or ()  # Lua packs an empty list as an empty map
     rows = zip(*[iter(flat)] * 3, strict=True)
     return [(priority, Turn(last, waiting)) for priority, last, waiting in rows if waiting]
 
 
 def rule_of(packed: Any) -> Rule:
-    """Return a rule; what is not given is not there."""
+    """Return a rule with the values that are given."""
     return msgspec.convert(packed, Rule) if packed else NO_RULE
 
 
 def session_book(packed: Sequence[Any]) -> SessionBook:
-    """Return the book of a session that is not idle."""
+    """Return the counts of a session that is not idle."""
     admitted, unstarted, held, back, joined, front, *_ = packed
     book = SessionBook(admitted, unstarted, held, back, joined, front)
     book.outside, book.asking, windows, given, ruled, book.throttled, book.paused, book.alone = packed[6:14]
@@ -77,7 +77,7 @@ def session_book(packed: Sequence[Any]) -> SessionBook:
 
 
 def idle_book(ruled: Any, *, paused: bool) -> SessionBook:
-    """Return the book of a session of which only an operator has said something."""
+    """Return the counts of an idle session that an operator has settings for."""
     book = SessionBook()
     book.ruled, book.paused = rule_of(ruled), paused
     book.judge()
@@ -92,25 +92,25 @@ def circuit_of(packed: Sequence[Any]) -> Circuit:
 
 
 def until_of(until: Any) -> int | None:
-    """Return until when a circuit is open."""
+    """Return until when a circuit is open, None if it is closed."""
     return FOREVER if until == _NEVER else some(until)
 
 
 def _unknown(name: str) -> Incarnation:
-    """Return an incarnation of which only the name is left: also a damaged store can be read."""
+    """Return an incarnation of which only the name is known: a damaged store can be read, too."""
     nowhere = ProcessMark(boot="", namespace="", pid=0, started=0)
     return Incarnation(id=name, host="", process=nowhere, tasks=frozenset())
 
 
-class Present(msgspec.Struct):
-    """An incarnation, and how many runs of which lanes it executes."""
+class WorkerLoad(msgspec.Struct):
+    """An incarnation, and how many runs of each lane it executes."""
 
     info: WorkerInfo
     busy: dict[str, int]
 
     @classmethod
-    def of(cls, packed: Sequence[Any]) -> Present:
-        """Return it as a script gives it."""
+    def of(cls, packed: Sequence[Any]) -> WorkerLoad:
+        """Return what lua/admin/worker_list.lua has packed."""
         id_, info, renewed_at, left, short, rests, leases, busy = packed
         found = WorkerInfo(
             incarnation=_incarnation(info) if info else _unknown(id_),
@@ -128,12 +128,12 @@ class Present(msgspec.Struct):
         return info.left or heartbeat.lapsed(info.renewed_at, info.incarnation.lease, now)
 
     def spare(self, lane: str, limit: int) -> int:
-        """Return how many more runs of the lane it may take, if it may have so many."""
+        """Return how many more runs of a lane with this limit it may take."""
         return limit - self.busy.get(lane, 0)
 
 
-def living(packed: Sequence[Any], beat: Sequence[int], now: int) -> list[Present]:
+def alive(packed: Sequence[Any], beat: Sequence[int], now: int) -> list[WorkerLoad]:
     """Return the incarnations that have neither left nor lapsed."""
     heartbeat = Heartbeat(*beat)
-    present = [Present.of(one) for one in packed]
-    return [one for one in present if not one.is_dead(heartbeat, now)]
+    workers = [WorkerLoad.of(one) for one in packed]
+    return [worker for worker in workers if not worker.is_dead(heartbeat, now)]

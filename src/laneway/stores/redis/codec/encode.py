@@ -1,6 +1,7 @@
-"""What goes to the scripts: submissions, settlements and rules in the form in which Lua reads them.
+"""Encoding arguments of scripts: submissions, settlements, rules.
 
-What most have not is left out or stands in a table of its own at the end (`more`), so that the common case is short.
+Fields that most values do not have are left out, or stand in a table at the end (`more`), so that the common case is
+short.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ _SUCCEED = Move.SUCCEED  # looking up an enum's member costs more than comparing
 
 
 def _text(value: object) -> str:
-    # Not as bytes: the server's MessagePack knows no type for them.
+    # Not as bytes: the server's MessagePack has no type for them.
     return _encode(value).decode()
 
 
 def batch(news: Sequence[NewRun]) -> list[list[Any]]:
-    """Return submissions as `verbs/runs/submit.lua` takes them: plain neighbours of one task and lane are one group."""
+    """Return the arguments of verbs/runs/submit.lua: consecutive plain submissions of one task and lane are a group."""
     if isinstance(news, UniformBatch) and len(set(news.ids)) == len(news) > 0:
         return [[news.ids, news.args, news.task, news.lane]]
-    is_single = len({new.id for new in news}) < len(news)  # one that comes twice must find itself
+    is_single = len({new.id for new in news}) < len(news)  # an id that comes twice must find its first run
     group, args = list[str](), list[str]()
     items: list[list[Any]] = []
-    task = lane = None  # those of the newest group
+    task = lane = None  # of the newest group
     for new in news:
         if is_single or not new.is_plain:
             task = None
@@ -59,18 +60,14 @@ def ids(news: Sequence[NewRun]) -> Sequence[str]:
 
 
 def submission(new: NewRun) -> list[Any]:
-    """Return a submission as `acceptance.read` takes it."""
+    """Return a submission in the form of `acceptance.read` in lua/rules/lifecycle/acceptance.lua."""
     plain = [new.id, new.task, new.args, new.lane, new.user, new.session, new.priority]
-    more = _more(new)
+    more = rare_fields(new)
     return [*plain, more] if more else plain
 
 
-def beside(new: NewRun) -> dict[str, Any]:
-    """Return what most submissions have not: what `submission` puts at its end."""
-    return _more(new)
-
-
-def _more(new: NewRun) -> dict[str, Any]:
+def rare_fields(new: NewRun) -> dict[str, Any]:
+    """Return the fields that most submissions do not have, which `submission` puts at its end."""
     more: dict[str, Any] = {}
     if new.delay:
         more["delay"] = new.delay
@@ -104,7 +101,7 @@ def _arrival(arrival: SessionIntent) -> dict[str, Any]:
 
 
 def rule(of: Rule) -> dict[str, Any]:
-    """Return what is given of a session's rule."""
+    """Return the values that a session's rule gives."""
     return (
         {}
         if of is NO_RULE
@@ -113,7 +110,7 @@ def rule(of: Rule) -> dict[str, Any]:
 
 
 def _ties(new: NewRun, ties: RunLinks) -> dict[str, Any]:
-    """Return what ties a run to others: whole, as text, and what rules need of it."""
+    """Return the links of a run: all of them as text, and those that rules need."""
     facts: dict[str, Any] = {}
     for name in ("parent", "call", "session"):
         if getattr(ties, name) is not None:
@@ -134,12 +131,12 @@ def _ties(new: NewRun, ties: RunLinks) -> dict[str, Any]:
 
 
 def _followers(new: NewRun, followers: tuple[NewRun, ...], how: str) -> list[Any]:
-    # Under the ids that they will have: all that these are made of is known now.
+    # With their ids, which are derived from values that are known now.
     return [submission(left_by(new, one, how, nth)) for nth, one in enumerate(followers, 1)]
 
 
 def step(of: Step) -> list[Any]:
-    """Return a worker's step as `verbs/workers/step.lua` takes it."""
+    """Return the arguments of verbs/workers/step.lua."""
     return [
         of.incarnation,
         of.call,
@@ -155,12 +152,12 @@ def step(of: Step) -> list[Any]:
 
 
 def _results(results: list[Result]) -> list[Any]:
-    """Return settlements as lists of numbers (as texts), fences and results, and by place what else they say."""
+    """Return settlements as lists of numbers (as texts), fences and results, and by place what else they have."""
     settlements = [result.settlement for result in results]
     more = {
         place: _more_of(result)
         for place, (result, said) in enumerate(zip(results, settlements, strict=True), 1)
-        # Looked at here, without a call for each: of most there is nothing else.
+        # Checked here, without a call for each: most have nothing else.
         if said.move is not _SUCCEED
         or said.own
         or said.leaves is not None
@@ -177,7 +174,7 @@ def _results(results: list[Result]) -> list[Any]:
 
 
 def _more_of(result: Result) -> list[Any]:
-    """Return what a settlement says beside a result."""
+    """Return what a settlement has beside a result."""
     settlement = result.settlement
     more: dict[str, Any] = {}
     if settlement.move is not _SUCCEED or settlement.own:
@@ -236,16 +233,16 @@ def _saved(saved: Saved) -> list[Any]:
 
 
 def memo(of: Memo) -> list[Any]:
-    """Return a memo, without its place."""
+    """Return a memo, without its order."""
     ending = None if of.ending is None else [of.ending.state.value, of.ending.reason, of.ending.message]
     return [of.kind.value, of.name, of.value, of.about, of.nth, of.attempt, of.run_id, of.tries, ending]
 
 
 def lane(of: Lane) -> list[Any]:
-    """Return what holds of a lane; False stands for None."""
+    """Return the settings of a lane, with False for None."""
     return [of.limit, of.per_user or False, of.worker_limit or False, of.max_pending or False, str(of.when_full)]
 
 
 def wanted(of: RunFilter) -> dict[str, str]:
-    """Return which runs are wanted."""
+    """Return the values of a filter that are set."""
     return {name: value for name, value in msgspec.structs.asdict(of).items() if value is not None}

@@ -1,7 +1,7 @@
-"""Jobs, firings and records as scripts read and write them: arrays in which what is None is false.
+"""Encoding and decoding jobs, firings and fire records: arrays with False for None.
 
-The order of the fields is that of STATE and SAID in lua/state/job_records.lua. A job's spec goes along as JSON text,
-which no script reads; what rules in Lua need of it is said beside it.
+The fields have the order of STATE and FACTS in lua/state/job_records.lua. A job's spec is JSON text that no script
+reads; the facts that rules in Lua need stand beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from laneway.core.jobs.record import FireRecord, JobRecord, JobSpec, JobState
 from laneway.core.schedules import Every
 from laneway.errors import LanewayError
 
-UNKNOWN = -1  # the period of a schedule that cannot be read here: what is kept of it stays
+UNKNOWN = -1  # the period of a schedule that this version cannot read: the stored facts stay
 
 _SWITCHES = (None, True, False)
 _STATE = JobState.__struct_fields__
@@ -28,13 +28,13 @@ read_spec = msgspec.json.Decoder(JobSpec).decode
 
 
 def written(job: JobRecord) -> list[object]:
-    """Return what is kept of a job beside its spec: version, call, times, state, and what is said of it."""
+    """Return the record of a job: version, call, times, state, and facts of its spec."""
     state = written_state(job.state, spread_at(job))
-    return [job.version, job.call, job.created_at, job.changed_at, state, _said(job)]
+    return [job.version, job.call, job.created_at, job.changed_at, state, _facts(job)]
 
 
 def spec_text(spec: JobSpec) -> str:
-    """Return a spec as it is kept."""
+    """Return a spec as JSON text."""
     return msgspec.json.encode(spec).decode()
 
 
@@ -51,17 +51,17 @@ def spread_at(job: JobRecord) -> int | None:
         return state.fire_at
     try:
         return None if state.next_at is None else spread(job, state.next_at)
-    except LanewayError:  # its schedule cannot be read here
+    except LanewayError:  # this version cannot read its schedule
         return state.fire_at
 
 
 def is_spread(state: JobState) -> bool:
-    """Tell whether the next fire is due when it would be if nothing held it back, or there is none."""
+    """Tell whether nothing holds the next fire back, or there is none: then `fire_at` says when it is due."""
     return state.fire_at is None or state.held_until is None or state.fire_at > state.held_until
 
 
 def job_of(row: Sequence[Any]) -> JobRecord:
-    """Return the job of what a script tells of it."""
+    """Return a job from `job_records.shown` in lua/state/job_records.lua."""
     job_id, version, call, created_at, changed_at, values, spec = row
     state = {name: None if value is False else value for name, value in zip(_STATE, values, strict=False)}
     return JobRecord(
@@ -76,12 +76,12 @@ def job_of(row: Sequence[Any]) -> JobRecord:
 
 
 def written_record(record: FireRecord) -> list[object]:
-    """Return a record of a fire."""
+    """Return a fire record."""
     return [False if value is None else value for value in msgspec.structs.astuple(record)]
 
 
 def record_of(row: Sequence[Any]) -> FireRecord:
-    """Return the record of what a script tells of it."""
+    """Return a fire record from its stored form."""
     values = dict(zip(_RECORD, row, strict=True))
     for name in ("reason", "run_id"):
         values[name] = None if values[name] is False else values[name]
@@ -89,7 +89,7 @@ def record_of(row: Sequence[Any]) -> FireRecord:
 
 
 def written_firing(firing: Firing, spread_at: int | None, runs: Sequence[object]) -> list[object]:
-    """Return a firing; `runs` are its runs as they are submitted."""
+    """Return a firing; `runs` are its runs in the form of submissions."""
     return [
         firing.job_id,
         False if firing.version is None else firing.version,
@@ -99,7 +99,7 @@ def written_firing(firing: Firing, spread_at: int | None, runs: Sequence[object]
     ]
 
 
-def _said(job: JobRecord) -> list[object]:
+def _facts(job: JobRecord) -> list[object]:
     spec, switch = job.spec, job.state.switch
     breaker = spec.breaker
     return [
@@ -118,7 +118,7 @@ def _said(job: JobRecord) -> list[object]:
 
 
 def _lengths(spec: JobSpec) -> tuple[int | bool, int]:
-    """Return period and jitter of a schedule whose fires are counted from the end of runs."""
+    """Return period and jitter of a schedule whose fires are counted from the end of runs, else False and 0."""
     try:
         rule = spec.rule
     except LanewayError:

@@ -20,11 +20,11 @@ from laneway.ports.sessions import SessionState
 from laneway.ports.users import UserState
 from laneway.stores.redis.codec.decode import standing_of, wait_of
 from laneway.stores.redis.codec.decode_counts import (
+    alive,
     circuit_of,
     idle_book,
     lane_book,
     lane_of,
-    living,
     pairs,
     seat_of,
     session_book,
@@ -66,27 +66,30 @@ class Explaining(Calling):
         keys = sorted(key for key in found.known() if key > after and user in (None, key[0]))
         return [found.state(*key) for key in keys[: max(0, limit)]]
 
-    async def session(self, name: str) -> SessionState | None:
-        """Return the session, if it is not idle; see `SessionStore`."""
-        [packed] = await self._call("sessions", [name])
-        return _session(name, *packed)
-
-    async def sessions(self, *, prefix: str = "", limit: int = 100, after: str = "") -> list[SessionState]:
+    async def sessions(
+        self, *, named: str | None = None, prefix: str = "", limit: int = 100, after: str = ""
+    ) -> list[SessionState]:
         """Return sessions by name; see `SessionStore`."""
+        if named is not None:
+            return await self._sessions([named])
         names = sorted({name for name in await self._call("session_names", prefix) if name > after})
         found: list[SessionState] = []
         while names and len(found) < limit:
             # Race: some may be idle by now, and others take their places on the page.
             page, names = names[: limit - len(found)], names[limit - len(found) :]
-            packed = await self._call("sessions", page)
-            states = (_session(name, *one) for name, one in zip(page, packed, strict=True))
-            found += [state for state in states if state is not None]
+            found += await self._sessions(page)
         return found
+
+    async def _sessions(self, names: Sequence[str]) -> list[SessionState]:
+        """Return those of them that are not idle, or that an operator has set something of."""
+        packed = await self._call("sessions", names)
+        states = (_session(name, *one) for name, one in zip(names, packed, strict=True))
+        return [state for state in states if state is not None]
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
         now, workers, beat, paused, disabled, parked, circuits = await self._call("tasks")
-        alive = [worker.info.incarnation.tasks for worker in living(workers, beat, now)]
+        live_tasks = [worker.info.incarnation.tasks for worker in alive(workers, beat, now)]
         aside: dict[str, int] = {}
         broken: dict[str, int] = {}
         for _, gate, name, count in parked:
@@ -98,11 +101,11 @@ class Explaining(Calling):
                 name=name,
                 paused=name in paused,
                 disabled=name in disabled,
-                workers=sum(name in tasks for tasks in alive),
+                workers=sum(name in tasks for tasks in live_tasks),
                 aside=aside.get(name, 0),
                 circuits=tuple(states.get(name, ())),
             )
-            for name in sorted({*paused, *disabled, *aside, *states}.union(*alive))
+            for name in sorted({*paused, *disabled, *aside, *states}.union(*live_tasks))
         ]
 
     async def why(self, run_id: str) -> list[Reason]:
@@ -186,7 +189,7 @@ def _waiting(
     cap, user_paused, session_paused, task_paused = rules
     book = lane_book(lane, packed)
     most = book.lane.worker_limit
-    knowing = [worker for worker in living(workers, beat, now) if task in worker.info.incarnation.tasks]
+    knowing = [worker for worker in alive(workers, beat, now) if task in worker.info.incarnation.tasks]
     open_to = [worker for worker in knowing if most is None or worker.spare(lane, most) > 0]
     state, due_at, active, risks = RunState(state), record[22], *map(sorted, running)
     came = state is RunState.PENDING and shelf != Shelf.DUE

@@ -21,7 +21,7 @@ from laneway.errors import (
 )
 from laneway.ports.clock import Clock
 from laneway.stores.redis.client.address import Address
-from laneway.stores.redis.client.client import Link
+from laneway.stores.redis.client.client import RedisClient
 from laneway.stores.redis.client.errors import Refusal
 from laneway.stores.redis.client.scripts import script
 
@@ -34,7 +34,7 @@ class Calling:
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._address = Address.parse(url)
-        self._link = Link(self._address)
+        self._link = RedisClient(self._address)
         self._clock = clock
 
     async def _call(self, verb: str, *args: object, about: str = "") -> Any:
@@ -57,7 +57,7 @@ class Calling:
     async def _make_functions(self) -> None:
         """Have the server make what it calls all the time, before somebody waits for it."""
         # To renew nobody is the call of a function that changes nothing.
-        await self._link.make_functions(script("renew"), self._now(), _pack([""]))
+        await self._link.load_functions(script("renew"), self._now(), _pack([""]))
 
     def _now(self) -> int | str:
         return "" if self._clock is None else self._clock.now()

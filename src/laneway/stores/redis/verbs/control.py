@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, assert_never
 
 from laneway.core.lifecycle.arrivals import Stopped
 from laneway.core.queue.circuits import key_of
-from laneway.core.records.policy import Lane, Rule
+from laneway.core.records.policy import Lane
 from laneway.core.records.run import Run, RunFilter
-from laneway.ports.control import Swept
-from laneway.ports.gates import Held
+from laneway.ports.control import Answer, Cancel, Pause, Resume, RunChange, Swept
+from laneway.ports.sessions import Extent
+from laneway.ports.settings import (
+    BreakerClosed,
+    Hold,
+    LaneSetting,
+    LaneUnset,
+    SessionSetting,
+    Setting,
+    TaskDisabled,
+    UserCap,
+)
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import run_of
 from laneway.stores.redis.verbs.base import Calling
@@ -18,9 +29,9 @@ from laneway.stores.redis.verbs.base import Calling
 class Steering(Calling):
     """Cancels, pauses, answers, and sets limits; each verb is one script."""
 
-    async def cancel(self, call: str, run_id: str, *, abandon: bool = False) -> Run:
-        """Cancel the run; see `ControlStore`."""
-        return run_of(await self._call("cancel", call, run_id, abandon, about=run_id))
+    async def change_run(self, call: str, run_id: str, change: RunChange) -> Run:
+        """Cancel, pause, resume or answer the run; see `ControlStore`."""
+        return run_of(await self._call(*_change(call, run_id, change), about=run_id))
 
     async def cancel_where(
         self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
@@ -34,37 +45,37 @@ class Steering(Calling):
             changed, last = changed + more, newest or last
         return Swept(changed, last if changed == limit and limit > 0 else None)
 
-    async def pause(self, call: str, run_id: str) -> Run:
-        """Pause the run; see `ControlStore`."""
-        return run_of(await self._call("pause", call, run_id, about=run_id))
-
-    async def resume(self, call: str, run_id: str) -> Run:
-        """Resume the run; see `ControlStore`."""
-        return run_of(await self._call("resume", call, run_id, about=run_id))
-
-    async def answer(self, call: str, run_id: str, answer: str, *, name: str | None = None) -> Run:
-        """Answer a question; see `MemoStore`."""
-        return run_of(await self._call("answer", call, run_id, answer, name, about=run_id))
-
-    async def stop(self, call: str, name: str) -> Stopped:
-        """Cancel the session's oldest active run; see `SessionStore`."""
-        return _stopped(*await self._call("stop", call, name, False, False))
-
-    async def stop_all(self, call: str, name: str, *, abandon: bool = False) -> Stopped:
-        """Cancel and drop all of the session; see `SessionStore`."""
-        return _stopped(*await self._call("stop", call, name, True, abandon))
+    async def stop(self, call: str, name: str, extent: Extent) -> Stopped:
+        """Stop what goes on in the session; see `SessionStore`."""
+        wide, abandon = extent is not Extent.OLDEST, extent is Extent.ABANDON
+        cancelled, dropped = await self._call("stop", call, name, wide, abandon)
+        return Stopped(tuple(cancelled), tuple(dropped))
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared of lanes; see `LaneStore`."""
-        await self._list(await self._call("declare_lanes", *([lane.name, encode.lane(lane)] for lane in lanes)))
+        # Of two with one name only the last counts: the first must not let anything go on.
+        last = {lane.name: lane for lane in lanes}
+        await self._list(await self._call("declare_lanes", *([name, encode.lane(lane)] for name, lane in last.items())))
 
-    async def set_lane(self, lane: Lane) -> None:
-        """Set a lane; see `LaneStore`."""
-        await self._list(await self._call("set_lane", lane.name, encode.lane(lane)))
-
-    async def unset_lane(self, name: str) -> None:
-        """Let what is declared of a lane hold again; see `LaneStore`."""
-        await self._list(await self._call("set_lane", name))
+    async def set(self, setting: Setting) -> None:
+        """Set what an operator sets; see `SettingStore`."""
+        match setting:
+            case LaneSetting(lane):
+                await self._list(await self._call("set_lane", lane.name, encode.lane(lane)))
+            case LaneUnset(name):
+                await self._list(await self._call("set_lane", name))
+            case UserCap(user, lane_name, cap):
+                await self._call("set_cap", user, lane_name, cap)
+            case SessionSetting(name, rule, throttled):
+                await self._call("set_session", name, encode.rule(rule), throttled)
+            case Hold(what, name, held):
+                await self._call("hold", what.value, name, held)
+            case TaskDisabled(task, disabled):
+                await self._call("disable", task, disabled)
+            case BreakerClosed(task, of_user):
+                await self._call("close_breaker", key_of(task, of_user))
+            case _:
+                assert_never(setting)
 
     async def _list(self, lanes: Sequence[str]) -> None:
         """List the runs of lanes that have just come to drop the oldest; whoever sets lanes next does what is left."""
@@ -73,26 +84,15 @@ class Steering(Calling):
             while after is not False:
                 after = await self._call("list_lane", lane, after)
 
-    async def set_cap(self, user: str, lane: str, cap: int | None) -> None:
-        """Set a user's cap; see `UserStore`."""
-        await self._call("set_cap", user, lane, cap)
 
-    async def set_session(self, name: str, rule: Rule, *, throttled: bool | None = None) -> None:
-        """Set what is given of a session's rule; see `SessionStore`."""
-        await self._call("set_session", name, encode.rule(rule), throttled)
-
-    async def hold(self, what: Held, name: str, *, held: bool) -> None:
-        """Pause or resume a lane, user, session or task; see `GateStore`."""
-        await self._call("hold", what.value, name, held)
-
-    async def disable(self, task: str, *, disabled: bool) -> None:
-        """Refuse a task's new runs, or not; see `GateStore`."""
-        await self._call("disable", task, disabled)
-
-    async def close_breaker(self, task: str, user: str | None = None) -> None:
-        """Close a circuit; see `GateStore`."""
-        await self._call("close_breaker", key_of(task, user))
-
-
-def _stopped(cancelled: Sequence[str], dropped: Sequence[str]) -> Stopped:
-    return Stopped(tuple(cancelled), tuple(dropped))
+def _change(call: str, run_id: str, change: RunChange) -> tuple[Any, ...]:
+    """Return the script that makes this change, and its arguments."""
+    match change:
+        case Cancel(abandon):
+            return "cancel", call, run_id, abandon
+        case Pause():
+            return "pause", call, run_id
+        case Resume():
+            return "resume", call, run_id
+        case Answer(text, name):
+            return "answer", call, run_id, text, name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from laneway.errors import NotAStore
 from laneway.ports.upkeep import Examination
 from laneway.stores.redis.client.errors import refuse_layout
-from laneway.stores.redis.client.server_info import ServerFacts, server_facts, warnings, what_is_kept
+from laneway.stores.redis.client.server_info import ServerInfo, persistence, read_server_info, warnings
 from laneway.stores.redis.codec.keys import LAYOUT
 from laneway.stores.redis.verbs.base import Calling
 from laneway.stores.redis.verbs.check import look
@@ -23,16 +23,16 @@ class Examining(Reading, Calling):
         """
         layout, newest_at, set_back = await self._call("examine")
         self._refuse_other(layout)
-        facts = await server_facts(self._link)
+        facts = await read_server_info(self._link)
         return Examination(
             engine=f"{facts.product} {facts.version}".strip(),
             layout=layout,
             newest_layout=LAYOUT,
-            kept=what_is_kept(facts),
+            kept=persistence(facts),
             warnings=warnings(facts),
             sizes=_sizes(facts),
             findings=look(Picture(await self._call("check"))) if deep and layout == LAYOUT else None,
-            runs=await self.count(),
+            runs=await self._states(),
             workers=await self.workers(),
             newest_at=newest_at or None,
             set_back=set_back,
@@ -45,6 +45,6 @@ class Examining(Reading, Calling):
         refuse_layout(layout, where)
 
 
-def _sizes(facts: ServerFacts) -> dict[str, int]:
+def _sizes(facts: ServerInfo) -> dict[str, int]:
     known = {"memory": facts.used_memory, "limit": facts.maxmemory}
     return {what: size for what, size in known.items() if size}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import msgspec
 
 from laneway.core.jobs.fire_decision import Fired, Firing
 from laneway.core.jobs.record import FireRecord, JobRecord
-from laneway.ports.jobs import DueJobs, JobFilter
+from laneway.ports.jobs import AddJob, DueJobs, EditJob, JobChange, JobFilter, RemoveJob
 from laneway.stores.redis.codec import jobs as jobforms
 from laneway.stores.redis.codec.decode import receipt
 from laneway.stores.redis.codec.encode import submission
@@ -20,18 +21,18 @@ _ON = {None: 0, True: 1, False: 2}
 class Jobs(Calling):
     """Keeps and fires jobs; see `JobStore`."""
 
-    async def add_job(self, job: JobRecord) -> JobRecord:
-        """Keep a new job; see `JobStore`."""
-        return jobforms.job_of(await self._call("add_job", *_written(job)))
-
-    async def change_job(self, job: JobRecord) -> JobRecord | None:
-        """Write a changed job; see `JobStore`."""
-        row = await self._call("change_job", *_written(job))
+    async def change_job(self, change: JobChange) -> JobRecord | None:
+        """Add, edit or remove a job; see `JobStore`."""
+        match change:
+            case AddJob(job):
+                row = await self._call("add_job", *_written(job))
+            case EditJob(job):
+                row = await self._call("change_job", *_written(job))
+            case RemoveJob(job_id):
+                row = await self._call("remove_job", job_id)
+            case _:
+                assert_never(change)
         return jobforms.job_of(row) if row else None
-
-    async def remove_job(self, job_id: str) -> bool:
-        """Forget a job; see `JobStore`."""
-        return bool(await self._call("remove_job", job_id))
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
         """Return jobs by name; see `JobStore`."""

@@ -99,7 +99,7 @@ def _ties(piece: RunIn) -> dict[str, Any]:
         arrival=piece.arrival,
         ties=piece.ties,
     )
-    return encode.beside(new)
+    return encode.rare_fields(new)
 
 
 def _message(message: Message) -> list[Any]:

@@ -11,8 +11,9 @@ from laneway.core.records.policy import DEFAULT_LANES
 from laneway.core.transfer.move_state import Moving, in_words
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.errors import StoreUnavailable
+from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
 from laneway.stores.redis.codec import encode
-from laneway.stores.redis.codec.decode import standing_of, stands
+from laneway.stores.redis.codec.decode import part_of, standing_of
 from laneway.stores.redis.codec.keys import LAYOUT
 from laneway.stores.redis.verbs.move_pack import Packing
 from laneway.stores.redis.verbs.move_unpack import packed_piece
@@ -27,19 +28,29 @@ class Moves(Packing):
         """Return how the store stands; see `MovingStore`."""
         return standing_of(await self._call("standing"))
 
-    async def shut_for(self, move: str, place: str) -> Moving:
-        """Be the source of a move; see `MovingStore`."""
-        return stands(await self._call("shut_for", move, place))
+    async def move(self, transition: Transition) -> Moved:
+        """Go on with a move; see `MovingStore`."""
+        match transition:
+            case Shut(move, place):
+                standing = part_of(await self._call("shut_for", move, place))
+                return Moved(standing.move == move, standing)
+            case Freeze(move):
+                return await self._freeze(move)
+            case Reopen(move):
+                return Moved(await self._reopen(move))
+            case Arrive(move, place):
+                standing = await self._arrive(move, place)
+                return Moved(standing.move == move, standing)
+            case OpenUp(move):
+                return await self._open_up(move)
 
-    async def freeze(self, move: str) -> int:
-        """Let nothing change any more; see `MovingStore`."""
-        busy = await self._call("freeze", move)
-        if busy is False:
+    async def _freeze(self, move: str) -> Moved:
+        leases = await self._call("freeze", move)
+        if leases is False:
             raise StoreUnavailable(f"this store is not the source of move {move} (any more)")
-        return int(busy)
+        return Moved(not leases, leases=int(leases))
 
-    async def reopen(self, move: str) -> bool:
-        """Undo a part in a move; see `MovingStore`."""
+    async def _reopen(self, move: str) -> bool:
         answer = await self._call("reopen", move)
         if answer == "empty":
             await self._clear()
@@ -47,17 +58,21 @@ class Moves(Packing):
             answer = await self._call("reopen", f"{move} (given up)", True)
         return bool(answer == "open")
 
-    async def holds(self) -> list[str]:
-        """Return what there is; see `MovingStore`."""
-        return in_words(*await self._call("holds"))
-
-    async def arrive(self, move: str, place: str) -> Moving:
-        """Be the target of a move; see `MovingStore`."""
+    async def _arrive(self, move: str, place: str) -> Moving:
         found = await self._call("arrive", move, place)
         # Crash here: who comes again finds that it is still being emptied, and goes on with that.
         if found[4]:
             await self._clear()
-        return stands(found)
+        return part_of(found)
+
+    async def _open_up(self, move: str) -> Moved:
+        if not await self._call("open_up", move):
+            raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
+        return Moved(done=True)
+
+    async def holds(self) -> list[str]:
+        """Return what there is; see `MovingStore`."""
+        return in_words(*await self._call("holds"))
 
     async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
         """Return the next pieces; see `MovingStore`."""
@@ -71,11 +86,6 @@ class Moves(Packing):
             last = first + _AT_ONCE >= len(packed)
             if not await self._call("unpack", move, text if last else False, packed[first : first + _AT_ONCE]):
                 raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
-
-    async def open_up(self, move: str) -> None:
-        """Be an ordinary store; see `MovingStore`."""
-        if not await self._call("open_up", move):
-            raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
 
     async def _clear(self) -> None:
         cursor = "0"

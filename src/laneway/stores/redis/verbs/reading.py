@@ -1,4 +1,4 @@
-"""Reading runs, their logs and what belongs to them; see `RunStore`, `EventStore` and `MemoStore`."""
+"""Reading runs, their logs and what belongs to them; see `RunStore` and `EventStore`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laneway.core.records.run import Message, MessageKind, Run, RunFilter
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.stores.redis.codec.decode import run_of, wait_of
-from laneway.stores.redis.codec.decode_counts import Present, pairs, some
+from laneway.stores.redis.codec.decode_counts import WorkerLoad, pairs, some
 from laneway.stores.redis.verbs.base import Calling
 
 _SCANNED = 1000  # ids that one look at the hash brings, about
@@ -49,11 +49,6 @@ class Reading(Calling):
             found += [run_of(one) for one in page]
         return found
 
-    async def count(self) -> dict[str, int]:
-        """Count the runs by state; see `RunStore`."""
-        states = await self._link.command("HGETALL", f"{self._address.prefix}:states")
-        return {state.decode(): int(count) for state, count in pairs(states)}
-
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return the messages that the run took; see `RunStore`."""
         taken = [message_of(*packed) for packed in await self._call("messages", run_id, about=run_id)]
@@ -61,7 +56,7 @@ class Reading(Calling):
         return taken[after : after + limit]
 
     async def recall(self, run_id: str) -> Recall:
-        """Return what the run has kept; see `MemoStore`."""
+        """Return what the run has kept; see `RunStore`."""
         memos, wait = await self._call("recall", run_id, about=run_id)
         return Recall([memo_of(*packed) for packed in sorted(memos)], wait_of(wait) if wait else None)
 
@@ -77,7 +72,12 @@ class Reading(Calling):
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the incarnations; see `WorkerStore`."""
-        return [Present.of(packed).info for packed in await self._call("workers")]
+        return [WorkerLoad.of(packed).info for packed in await self._call("workers")]
+
+    async def _states(self) -> dict[str, int]:
+        """Return how many runs there are in each state that has any."""
+        states = await self._link.command("HGETALL", f"{self._address.prefix}:states")
+        return {state.decode(): int(count) for state, count in pairs(states)}
 
     async def _ids(self, prefix: str) -> set[str]:
         """Return the ids that begin so. It looks at all of them, in many calls: only people ask this."""

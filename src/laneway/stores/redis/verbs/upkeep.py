@@ -12,6 +12,7 @@ from laneway.core.queue.audit import Finding
 from laneway.core.records.events import Stamped, chunk
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
+from laneway.ports.upkeep import Old, OldDeltas, OldRuns
 from laneway.stores.redis.codec.decode_counts import pairs
 from laneway.stores.redis.verbs.base import Calling
 from laneway.stores.redis.verbs.check import look
@@ -24,8 +25,15 @@ _rows = msgspec.json.Decoder(list[tuple[str, int, int, msgspec.Raw]]).decode
 class Upkeep(Calling):
     """Keeps the store small."""
 
-    async def prune(self, keep: Mapping[RunState, int], *, limit: int = 500) -> int:
-        """Delete old runs; see `UpkeepStore`."""
+    async def prune(self, old: Old, *, limit: int = 500) -> int:
+        """Delete what is old; see `UpkeepStore`."""
+        match old:
+            case OldRuns(keep):
+                return await self._delete(keep, limit)
+            case OldDeltas(age):
+                return await self._trim(age, limit)
+
+    async def _delete(self, keep: Mapping[RunState, int], limit: int) -> int:
         kept = [[state.value, length] for state, length in keep.items()]
         done = 0
         while True:
@@ -35,16 +43,15 @@ class Upkeep(Calling):
             if pruned < _AT_ONCE or done >= limit:
                 return done
 
-    async def trim(self, older_than: int, *, limit: int = 100) -> int:
-        """Trim old logs; see `UpkeepStore`."""
+    async def _trim(self, age: int, limit: int) -> int:
         done = 0
         while done < limit:
             # Race: others trim and prune, too. What they did between our looking and writing is left to them.
-            found = await self._call("untrimmed", older_than, min(_AT_ONCE, limit - done))
+            found = await self._call("untrimmed", age, min(_AT_ONCE, limit - done))
             if not found:
                 break
             for number, run_id in found:
-                done += await self._trim(number, run_id)
+                done += await self._trim_log(number, run_id)
         return done
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
@@ -55,7 +62,7 @@ class Upkeep(Calling):
             found = look(Picture(await self._call("repair")))
         return found
 
-    async def _trim(self, number: int, run_id: str) -> bool:
+    async def _trim_log(self, number: int, run_id: str) -> bool:
         try:
             chunks = trimmed(await self._chunks(run_id)) if run_id else []
         except UnknownRun:

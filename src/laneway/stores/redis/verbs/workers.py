@@ -29,7 +29,7 @@ class Working(Calling):
         if known not in self._deaf:
             channel = f"{self._address.prefix}:wake:{known}"
             hear = _hearer(wake)
-            self._deaf[known] = await self._link.hearing.listen_from_now(channel, hear, self._address.timeout)
+            self._deaf[known] = await self._link.subscriptions.subscribe_from_now(channel, hear, self._address.timeout)
         info, tasks = msgspec.json.encode(incarnation).decode(), sorted(incarnation.tasks)
         await self._call("register", known, incarnation.lease, info, tasks)
 
@@ -56,7 +56,7 @@ class Working(Calling):
 
     def look(self) -> bool:
         """Tell whether wake-ups may have been missed; see `WorkerStore`."""
-        return not self._link.hearing.healthy
+        return not self._link.subscriptions.healthy
 
 
 def _hearer(wake: Callable[[], None]) -> Callable[[bytes], None]:

@@ -67,14 +67,13 @@ _SOURCES = {
 
 
 def count(db: Database) -> dict[str, int]:
-    """Count the runs by state; see `RunStore.count`."""
+    """Count the runs by state; see `GateStore.depths`."""
     return {state: runs for state, runs in db.execute(_SQL["count"]) if runs}
 
 
-def session(db: Database, name: str) -> SessionState | None:
-    """Return the session; see `SessionStore.session`."""
-    found = _sessions(db, [name])
-    return found[0] if found else None
+def session(db: Database, name: str) -> list[SessionState]:
+    """Return the session of that name, if there is one; see `SessionStore.sessions`."""
+    return _sessions(db, [name])
 
 
 def sessions(db: Database, prefix: str, limit: int, after: str) -> list[SessionState]:

@@ -30,10 +30,10 @@ def soonest(db: Database) -> int | None:
     return None if fire_at is None else int(fire_at)
 
 
-def remove(db: Database, job_id: str) -> bool:
-    """Delete a job and its records; see `JobStore.remove_job`."""
+def remove(db: Database, job_id: str) -> None:
+    """Delete a job and its records."""
     db.execute(_SQL["drop_fires"], (job_id, _LAST))
-    return bool(db.execute(_SQL["remove"], (job_id,)).rowcount)
+    db.execute(_SQL["remove"], (job_id,))
 
 
 def put_fires(db: Database, records: Mapping[tuple[str, int], FireRecord]) -> None:

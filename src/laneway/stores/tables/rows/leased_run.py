@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from laneway.core.common.structs import written_often
-from laneway.core.queue.turns import AGAIN
 from laneway.core.records.events import STARTED, Draft, chunk, draft, opened
 from laneway.core.records.memos import Wait
 from laneway.core.records.run import Request
@@ -51,13 +50,6 @@ class LeasedRun(RunRow, gc=False):
     def wait(self) -> Wait | None:
         """What it waits for, or waited for last."""
         return None if self.waited is None else waits.opened(self.waited)
-
-
-def leased(run: RunRow, worker: str, now: int) -> LeasedRun:
-    """Return a run without memos that the worker has just claimed, as a later read of its lease would return it."""
-    who = (run.lane, run.user, run.session, run.priority, run.tied)
-    how = (run.attempt, 0, run.fence, run.events)
-    return LeasedRun(AGAIN, 0, run.number, "", run.task, None, *who, False, None, *how, None, None, 0, 0, worker, now)
 
 
 def logged(run: LeasedRun, drafts: tuple[Draft, ...], now: int) -> str:

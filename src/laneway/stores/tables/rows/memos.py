@@ -29,7 +29,7 @@ def returned(db: Database, number: int) -> list[Memo]:
 
 
 def recall(db: Database, run_id: str) -> Recall:
-    """Return the memos of a run; see `MemoStore.recall`."""
+    """Return the memos of a run; see `RunStore.recall`."""
     row = db.execute(_NUMBER, (run_id,)).fetchone()
     if row is None:
         raise UnknownRun(run_id)

@@ -8,7 +8,6 @@ from operator import attrgetter
 from typing import Protocol
 
 from laneway.stores.tables.rows.run_row import RunRow
-from laneway.stores.tables.sql.statements import Row
 
 Key = tuple[int, int]  # rank, acceptance
 FRONT = (-(2**62), 0)  # before every key
@@ -32,14 +31,13 @@ class Shelf:
     `fresh` are the runs, by number, that were put and not taken since: the table does not have them yet. `taken` are
     the keys of runs that were taken and that the table still has.
 
-    Parked sets and held runs are cached from one transaction to the next, so the methods that read get the
-    transaction's reader each time.
+    A shelf lives as long as its transaction. It has no reference to its reader, so that there is no cycle.
 
     *Invariants*: runs of the table that were not read are behind `_read_to`; `taken` is exactly the range of the table
     up to its last key.
     """
 
-    __slots__ = ("_all_read", "_behind", "_read_to", "coming", "fresh", "key", "pages", "read", "table", "taken")
+    __slots__ = ("_all_read", "_behind", "_read_to", "fresh", "key", "pages", "read", "table", "taken")
 
     def __init__(self, table: str, key: tuple[str, ...]) -> None:
         self.table, self.key = table, key
@@ -47,7 +45,6 @@ class Shelf:
         self.read: list[RunRow] = []
         self._read_to: Key = FRONT
         self._all_read = False
-        self.coming: Callable[[], tuple[list[Row], bool]] | None = None  # the next page, if it is prefetched
         self.taken: list[Key] = []
         self.fresh: dict[int, RunRow] = {}
         self._behind: list[RunRow] = []
@@ -65,10 +62,6 @@ class Shelf:
         """Add the first rows of the table, which a query for many shelves has returned."""
         self._fill(firsts, more=True)
         self.pages = 1
-
-    def runs_out(self, wanted: int) -> Key | None:
-        """Return the key after which to read the next page, if fewer than `wanted` runs are left in memory."""
-        return None if self._all_read or len(self.read) >= wanted else self._read_to
 
     def put(self, run: RunRow) -> None:
         """Put a run at its rank."""
@@ -89,14 +82,6 @@ class Shelf:
         if self.fresh.pop(run.number, None) is None:
             self.taken.append((run.rank, run.number))  # now: the run gets another rank where it goes
         return run
-
-    def written(self) -> None:
-        """Note that the table has the runs that were put, and no longer those that were taken."""
-        self.taken.clear()
-        if self.fresh:
-            self.fresh.clear()
-            self._behind.clear()
-            self.coming = None  # it was sent before these were put
 
     def _find_more(self, reader: Reader) -> None:
         """Read on until a run is in memory, or everything is read."""

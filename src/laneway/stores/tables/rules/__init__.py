@@ -1,1 +1,1 @@
-"""The core's rules over the tables: what happens to a run, and to the runs that depend on it."""
+"""The core's rules applied to rows: what happens to a run, and to the runs that depend on it."""

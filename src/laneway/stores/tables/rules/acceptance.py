@@ -1,7 +1,8 @@
-"""Arriving: submissions that are not simply put into a lane, one by one.
+"""Accepts submissions one by one, for those that are not simply put into a lane.
 
-They are merged, steered or refused, displace others, or come with a key. The rules are `acceptance`; what they
-look at and do to other runs goes through `RunControl`, on tables that hold whatever of the batch was accepted before.
+Such a submission is merged, steers, is refused, displaces others, or has a key. The rules are in
+`core.lifecycle.acceptance`. They read and change other runs through `RunControl`, after the part of the batch that was
+accepted before is written.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _INSERT, _SET_RETRY = sql_names("submissions")["insert"], sql_names("submissions
 
 
 def known(db: Database, batch: Sequence[NewRun]) -> dict[str, Receipt]:
-    """Return the first receipts of those that were submitted before, by their ids."""
+    """Return, by id, the first receipts of those that were submitted before."""
     ids = as_json({new.id for new in batch})
     lanes: dict[str, str] = dict(db.execute(_SQL["known"], (ids,)).fetchall())
     taken = takers(db, (new.id for new in batch))
     receipts: dict[str, Receipt] = {}
     for new in batch:
-        # One that was left unread has become a run since; it was another's message first.
+        # An unread message may have become a run since: its first receipt is that of the message.
         if new.id in taken:
             kind, lane, taker = taken[new.id]
             receipts[new.id] = _taken_by(taker, kind, note(lane, new))
@@ -55,7 +56,7 @@ def _taken_by(taker: str, kind: MessageKind, said: str | None) -> Receipt:
 
 
 class AcceptedRun(msgspec.Struct, gc=False):
-    """A run that was made of a submission; `arrival` is what it says, as JSON, when it joins later."""
+    """A run that was accepted; `arrival` is its session intent, as JSON, if it joins later."""
 
     row: RunRow
     due_at: int
@@ -64,7 +65,7 @@ class AcceptedRun(msgspec.Struct, gc=False):
 
 
 class TableIntake:
-    """Accepts, merges, steers and refuses; fulfils `core.lifecycle.acceptance.Intake`.
+    """Implements `core.lifecycle.acceptance.Intake`: what the rules read and write during acceptance.
 
     `sure` makes sure that no id of the batch was seen before, and `flush` also that the tables hold what was `made`.
     `behind`: see `is_behind`.
@@ -88,20 +89,20 @@ class TableIntake:
         self.made: list[AcceptedRun] = []
 
     def accept(self, new: NewRun, lane: str) -> Receipt:
-        """Return what became of it; see `RunStore.submit`. Its id is new, unless `sure` finds out."""
+        """Return the receipt; see `RunStore.submit`. The id is taken for new unless `sure` finds otherwise."""
         return self._acceptance.accept(new, lane, self._now)
 
     def write(self) -> None:
-        """Write the runs that were made, and the keys that stand for them."""
+        """Write the accepted runs and their keys."""
         self._db.insert_new(_INSERT, [row_of(run.row, run.arrival, self._now, run.due_at) for run in self.made])
         self._db.each(_SET_RETRY, [(run.retry_of, run.row.number) for run in self.made if run.retry_of is not None])
         self.keys.write()
         self.made.clear()
 
-    # What the core asks
+    # For the core
 
     def key(self, new: NewRun) -> KeyEntry | None:
-        """Return what the submission's key stands for; see `Intake`."""
+        """Return the entry of the submission's key; see `Intake`."""
         entry = self.keys.find(new)
         if entry is not None:
             self._flush()
@@ -117,20 +118,20 @@ class TableIntake:
         return None if row is None else RunState(row[0])
 
     def is_disabled(self, task: str) -> bool:
-        """Tell whether the task is disabled; see `Intake`."""
+        """Return whether the task is disabled; see `Intake`."""
         return task in self.disabled
 
     def oldest(self, lane: str, most: int) -> Sequence[ControlledRun]:
-        """Return the oldest that were never started; see `Intake`."""
+        """Return the oldest runs that were never started; see `Intake`."""
         self._flush()
         return self._run_control.read([number for (number,) in self._db.execute(_SQL["oldest"], (lane, most))])
 
     def append(self, taker: ControlledRun, new: NewRun, lane: str, kind: MessageKind) -> None:
-        """Let a run take a message; see `Intake`."""
+        """Append a message to a run; see `Intake`."""
         self._run_control.take(taker, new, lane, kind)
 
     def put_off(self, taker: ControlledRun, due_at: int) -> None:
-        """Let a run be due later; see `Intake`."""
+        """Postpone a run; see `Intake`."""
         shelves = self._transaction.shelves
         shelves.remove(taker, taker.hint, taker.due_at)
         taker.due_at = due_at
@@ -155,15 +156,15 @@ class TableIntake:
             self.made[-1].arrival = msgspec.json.encode(arrival).decode()
 
     def is_behind(self) -> bool:
-        """Tell whether runs that are due wait to be moved; see `Intake`."""
+        """Return whether due runs have not joined yet; see `Intake`."""
         return self._behind
 
     def count(self, lane: str, what: str) -> None:
-        """Count what became of a submission; see `Intake`."""
+        """Count the outcome of a submission; see `Intake`."""
         submission_counts.count(self._db, lane, what)
 
     def refuse(self, lane: str, why: Why) -> None:
-        """Count a refusal, unless it is one of something that was accepted before; see `Intake`."""
+        """Count a refusal, unless it repeats one that was answered before; see `Intake`."""
         self._sure()
         if why not in COME_AGAIN:
             self.count(lane, f"refused {why}")

@@ -1,7 +1,7 @@
-"""Ends of runs that called others, were called, or were made by a job: what their ends do to those.
+"""The end of a run: its effects on runs that it called, on the run that called it, and on the job that made it.
 
-*Crash*: it happens in the transaction that ends the run. So nobody waits for a run that has ended, nothing is executed
-that nobody waits for any more, and no job waits for an end that has come.
+*Crash*: the effects are written in the transaction that ends the run. So no run waits for a run that has ended, no
+called run goes on without its caller, and no job waits for an end that has come.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from laneway.stores.tables.state.transaction import Transaction
 
 
 class Beside(Protocol):
-    """What is done to runs that the call under way was not about."""
+    """Changes of runs other than the one that a call is about."""
 
     def named(self, ids: Collection[str]) -> list[ControlledRun]:
-        """Return the runs of these ids that are known, ended or not, as they stand now."""
+        """Return the runs with these ids, ended or not, in their current state; unknown ids are left out."""
 
     def cancel_called(self, run: ControlledRun) -> None:
-        """Cancel a run that nobody waits for any more."""
+        """Cancel a run whose caller has ended."""
 
     def let_go_on(self, run: ControlledRun, change: Change) -> None:
-        """Let a run go on that waits."""
+        """End the wait of a run."""
 
     def say(self, run: ControlledRun, *drafts: Draft) -> None:
-        """Tell the run's followers something that changes nothing for it now."""
+        """Append events to the run's log; its state does not change."""
 
 
 class Endings:
-    """Cancels what an ended run has called, and tells the run that called it and the job that made it."""
+    """Cancels the calls of an ended run, and updates the run that called it and the job that made it."""
 
     def __init__(self, transaction: Transaction, after_commit: AfterCommit, beside: Beside) -> None:
         self._transaction, self._after_commit, self._beside = transaction, after_commit, beside
@@ -52,7 +52,7 @@ class Endings:
         reason: str | None = None,
         failure: Failure | None = None,
     ) -> None:
-        """Hear that a run has ended so. Its record says that already, and it still has its session's place."""
+        """Apply the end of a run. Its record is written already; it still has its place in its session."""
         wait = run.wait
         if wait is not None and wait.called:
             for child in self._beside.named(wait.called):
@@ -60,7 +60,7 @@ class Endings:
                     self._beside.cancel_called(child)
         if run.tied is not None:
             self._tell_parent(run, state, result, reason, failure)
-            self._transaction.jobs.hear(self._after_commit, run, state, failure)
+            self._transaction.jobs.run_ended(self._after_commit, run, state, failure)
 
     def _tell_parent(
         self, run: LeasedRun, state: RunState, result: str | None, reason: str | None, failure: Failure | None

@@ -1,9 +1,9 @@
-"""Leaving: what an attempt leaves behind is written with its settlement: follow-ups, calls, and what it waits for.
+"""What an attempt leaves behind: follow-ups, calls, and waits. They are written together with its settlement.
 
-They are accepted by the rules that hold for every submission, on tables that hold whatever the step settled before.
+They are accepted by the same rules as every submission, after the results that the step settled before are written.
 
-*Crash*: one transaction with the settlement: they are there once or, if the attempt was not settled, not at all. A call
-that is repeated by a later attempt has the id of the first, and is known.
+*Crash*: they are in one transaction with the settlement: they exist once or, if the attempt was not settled, not at
+all. A call that a later attempt repeats has the same id, so it is a duplicate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ID = sql_names("settlements")["id"]
 
 
 def leaves_more(run: LeasedRun, settlement: Settlement) -> bool:
-    """Tell whether the end of this attempt concerns other runs; that of most does not."""
+    """Return whether the end of this attempt affects other runs; most do not."""
     if settlement.leaves is not None or run.waited is not None:
         return True
     ties = run.ties
@@ -36,27 +36,27 @@ def leaves_more(run: LeasedRun, settlement: Settlement) -> bool:
 
 
 class FollowUps:
-    """Does what settlements bring with them. `behind`: runs that are due wait to be moved, see `Intake.is_behind`."""
+    """Writes what settlements leave behind. `behind`: see `Intake.is_behind`."""
 
     def __init__(self, transaction: Transaction, after_commit: AfterCommit, *, behind: bool) -> None:
         self._transaction, self._db, self._behind = transaction, transaction.db, behind
         self._run_control = RunControl(transaction, after_commit)
 
     def end(self, run: LeasedRun, state: RunState, settlement: Settlement) -> None:
-        """Hear that the run has ended so. Its record says that already, and it still has its session's place."""
+        """Apply the end of a run. Its record is written already; it still has its place in its session."""
         [[run.id]] = self._db.execute(_ID, (run.number,)).fetchall()
         held = () if settlement.leaves is None else settlement.leaves.follow_ups
         self._accept(endings.follow_ups(run, state, held))
         self._run_control.endings.close(run, state, settlement.result, settlement.reason, settlement.failure)
 
     def stamped(self, run: LeasedRun, wait: Wait) -> tuple[Wait, bool]:
-        """Return what the run waits for as it stands from now on, and whether one of those has ended already."""
+        """Return the wait with its start time and deadlines, and whether it is over already."""
         returned = memos.returned(self._db, run.number)
         stands = wait.stamped(self._transaction.now, run.wait, returned)
         return stands, stands.is_over(returned)
 
     def wait(self, run: LeasedRun, wait: Wait, calls: Sequence[NewRun], *, over: bool) -> None:
-        """Let a run wait that is executed no more, for runs that are submitted now. If that is `over`, it goes on."""
+        """Let a run wait after its attempt, and submit its calls. If the wait is `over` already, the run goes on."""
         waits.put(self._db, run.number, wait, run.request, over=over)
         self._accept(calls)
         if not over:
@@ -64,7 +64,7 @@ class FollowUps:
             self._transaction.rescheduled = True
 
     def _accept(self, batch: Sequence[NewRun]) -> None:
-        """Submit runs that the engine makes, but for those whose ids were seen before."""
+        """Submit these runs; those whose ids exist are left out."""
         if not batch:
             return
         intake: TableIntake

@@ -1,9 +1,9 @@
-"""Messages: submissions that another run took, and what becomes of those it never read.
+"""Messages: submissions that another run took; unread ones become runs when that run ends.
 
 A message is a row beside the run that took it, and an event in that run's log. The log of a run that was never started
 begins before its `started` then: its row in `outcome` counts the events, as for one that was paused and resumed.
 
-*Crash*: what is left unread becomes runs in the transaction that ends the run: it is never lost, and never there twice.
+*Crash*: unread messages become runs in the transaction that ends the run: none is lost, and none is there twice.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from laneway.stores.tables.state.transaction import Transaction
 
 _SQL = sql_names("inboxes")
 _INSERT = sql_names("submissions")["insert"]
-# One that is an answer is told of as that.
+# The events of messages. An answer has an event of its own.
 _KINDS = {MessageKind.MERGED: events.MERGED, MessageKind.STEERED: events.STEERED}
 
 
 class Inboxes:
-    """Appends messages to runs, and makes runs of what was left unread."""
+    """Appends messages to runs, and makes runs of unread ones."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction, self._db = transaction, transaction.db
 
     def append(self, run: LeasedRun, new: NewRun, lane: str, kind: MessageKind, *, leased: bool) -> None:
-        """Let the run take a message."""
+        """Append a message to the run."""
         [[last]] = self._db.execute(_SQL["last"], (run.number, kind.value)).fetchall()
         message = as_message(new.id, kind, last + 1, new.task, new.args, lane, new.user, new.priority, new.key)
         self._put(run, [message], moved=False, leased=leased)
 
     def put_off(self, run: LeasedRun, due_at: int) -> None:
-        """Keep that a run that took a message is due later."""
+        """Write the new due time of a run that took a message."""
         self._db.execute(_SQL["keep_log"], (run.number, run.events, due_at))
 
     def counts(self, runs: Iterable[RunRow]) -> dict[int, int]:
-        """Return how many messages these runs took, of those that took any."""
+        """Return the number of messages of these runs; runs without messages are left out."""
         if not self._transaction.inboxes:
             return {}
         return dict(self._db.execute(_SQL["counts"], (as_json(run.number for run in runs),)).fetchall())
 
     def read(self, run: RunRow, count: int) -> None:
-        """Note how many of its inbox the run has read."""
+        """Write how many messages of its inbox the run has read."""
         self._db.execute(_SQL["set_read"], (count, run.number))
 
     def close(self, run: RunRow, *, cleared: bool) -> None:
-        """Hear that the run has ended: what is unread in its inbox becomes runs, or is dropped with it."""
+        """Close the inbox of an ended run: unread messages become runs, or are dropped if it is `cleared`."""
         unread = [as_message(*row) for row in self._db.execute(_SQL["unread"], (run.number,))]
         self._db.execute(_SQL["close"], (run.number,))
         if cleared:
@@ -71,7 +71,7 @@ class Inboxes:
                     keys.pass_on(self._db, message, run.number, made)
 
     def inherit(self, run: RunRow, from_id: str) -> None:
-        """Merge into a run what was merged into the one that it tries again, if that is still known."""
+        """Merge into a retry the messages that were merged into the first run, if that is still there."""
         merged = [as_message(*row) for row in self._db.execute(_SQL["merged"], (from_id,))]
         if merged:
             facts = (run.id, run.task, run.args, run.lane, run.user, run.session, run.priority)

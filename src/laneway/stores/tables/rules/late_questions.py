@@ -1,4 +1,4 @@
-"""Expiring: whoever asks a question of people waits for the answer until its time is over, and not longer."""
+"""Deadlines of questions: a run that asks people waits until the deadline, then it ends."""
 
 from __future__ import annotations
 
@@ -15,26 +15,24 @@ from laneway.stores.tables.state.transaction import Transaction
 def begin(
     db: Database, after_commit: AfterCommit, now: int, asker: str | None = None, cache: StepCache | None = None
 ) -> Transaction:
-    """Return what a verb works with, once a bounded number of runs has ended whose questions nobody answered in time.
+    """End runs whose questions were not answered in time, a bounded number of them; return the verb's transaction.
 
-    That is written before the verb begins: what it does, and undoes, is its own.
+    These ends are written before the verb begins, so the verb can undo what it writes itself.
     """
     transaction = Transaction(db, now, asker, cache)
     if not is_late(transaction):
         return transaction
     run_control = RunControl(transaction, after_commit)
     for found in run_control.read(waits.late(db, now, MOST_MOVES)):
-        # The end of one before it may have ended it, or let it go on.
+        # The end of a run before it may have ended it, or ended its wait.
         run = run_control.fresh(found)
         if run.stands is RunState.WAITING:
             run_control.expire(run)
     transaction.write()
-    if cache is not None:
-        cache.clear()
     return Transaction(db, now, asker, cache)
 
 
 def is_late(transaction: Transaction) -> bool:
-    """Tell whether there is a question that nobody answered in time."""
+    """Return whether there is a question that was not answered in time."""
     until = transaction.header.until
     return until is not None and until <= transaction.now

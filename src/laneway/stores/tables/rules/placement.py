@@ -1,8 +1,8 @@
-"""Placing: where a run is that is not leased, and how it leaves that place or comes back to it.
+"""Moves runs that have no lease: off a shelf, onto one, or out of a wait.
 
-A pending run does not know its shelf, because keeping that up would cost every run that is never steered two more
-writes. It is looked for by the key it was accepted with, then where it can be (`find` in `shelves.sql`). So the tables
-must say where each run is whenever one is moved here: see `Transaction.write_shelves`.
+The row of a pending run does not name its shelf: that would cost two more writes for every run. The run is looked up by
+its rank at acceptance, then wherever it can be (`find` in `shelves.sql`). So all moves must be written before a run is
+moved here: see `Transaction.write_shelves`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from laneway.stores.tables.state.transaction import Transaction
 
 
 class Placement:
-    """Moves runs that are steered, in one transaction."""
+    """Moves runs that are changed by calls or policies, in one transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction, self._db, self._now = transaction, transaction.db, transaction.now
 
     def take_out(self, run: ControlledRun) -> None:
-        """Take out a run that ends, wherever it is; it keeps its session's place."""
+        """Remove a run that ends from its place; it keeps its place in its session."""
         before, flow, shelves = run.stands, self._transaction.flow, self._transaction.shelves
         if before is RunState.PENDING:
             flow.withdraw(run, shelves.remove(run, run.hint, run.due_at))
@@ -38,7 +38,7 @@ class Placement:
             leases.lose(self._db, run.holder, run.number)
 
     def move(self, run: ControlledRun, state: RunState) -> None:
-        """Move a run that is not leased to where it is in that state: pending, paused, or waiting as before."""
+        """Move a run without a lease to the place of its new state: pending, paused, or waiting as before."""
         if run.stands is not RunState.WAITING:
             self._put_back(run) if state is RunState.PENDING else self._set_down(run)
         elif state is RunState.WAITING:

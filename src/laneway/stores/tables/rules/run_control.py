@@ -1,10 +1,11 @@
-"""Steering: what is done to runs from outside, wherever they are.
+"""Changes of runs by calls and by session policies, in whatever state the runs are.
 
-What follows is decided in `core.lifecycle.control` and `core.lifecycle.arrivals`.
+`core.lifecycle.control` and `core.lifecycle.arrivals` decide what follows.
 
-**Many at once.** Taking one run out lets others go on, also such as are to be taken out next. So what was moved is
-written after each run, and the tables say where the next one is; only the counts wait for the end. What a run's end
-does to those that it called, or that called it, makes what was read of these before untrue: see `fresh`.
+**Many runs in one call.** Removing one run may start others, among them runs that the call will remove next. So moves
+are written after each run, and the tables show where the next one is; only counts are written at the end. The end of a
+run may also change the runs that it called and the run that called it: rows of these that were read before are out of
+date, see `fresh`.
 
 **Race**: none with a worker's step. Whichever commits first wins: a settled run has no lease to write a request to, and
 a settlement finds the request.
@@ -39,11 +40,11 @@ _failure = msgspec.json.Decoder(Failure).decode
 
 
 def _at_once() -> None:
-    """Look at the tables as they are."""
+    """Write nothing: the tables are up to date."""
 
 
 class RunControl:
-    """Changes runs in one transaction; fulfils `core.lifecycle.arrivals.Floor` and `endings.Beside`.
+    """Changes runs in one transaction; implements `core.lifecycle.arrivals.Floor` and `endings.Beside`.
 
     `call` is remembered with each run that it changes. `flush` is called before it looks for any.
     """
@@ -53,26 +54,26 @@ class RunControl:
     ) -> None:
         self._transaction, self._after_commit, self._call, self._flush = transaction, after_commit, call, flush
         self._db, self._now = transaction.db, transaction.now
-        self._beside: set[int] = set()  # the numbers of runs that were changed because another was
-        self._abandons = False  # what is called by whom a call abandons, is abandoned
+        self._beside: set[int] = set()  # numbers of runs that changed because another run changed
+        self._abandons = False  # the call under way abandons: so do its effects on runs that were called
         self._placement, self.endings = Placement(transaction), Endings(transaction, after_commit, self)
 
-    # What a session's policy may see and do
+    # For session policies
 
     def queued(self, session: str) -> list[ControlledRun]:
-        """Return what has joined and was never started; see `Floor`."""
+        """Return the runs that have joined and were never started; see `Floor`."""
         self._flush()
         book = self._transaction.counts.sessions[session]
         first = [book.unstarted] if book.unstarted else []
         return self.read(first + [number for (number,) in self._db.execute(_SQL["held"], (session,))])
 
     def active(self, session: str) -> list[ControlledRun]:
-        """Return what was started and has not ended; see `Floor`."""
+        """Return the runs that were started and have not ended; see `Floor`."""
         self._flush()
         return self.read(sorted(self._transaction.counts.sessions[session].active))
 
     def future(self, session: str) -> list[ControlledRun]:
-        """Return what has not joined yet; see `Floor`."""
+        """Return the runs that have not joined yet; see `Floor`."""
         queued = {run.number for run in self.queued(session)}
         numbers = [number for (number,) in self._db.execute(_SQL["future"], (session,))]
         return self.read([number for number in numbers if number not in queued])
@@ -91,11 +92,11 @@ class RunControl:
 
     def supersede(self, run: ControlledRun, by: str) -> None:
         """End a run that waits for an answer; see `Floor`."""
-        self._flush()  # the message that came instead is a run by now, and may be the next to go on
+        self._flush()  # the message that supersedes it is a run now, and may be the next to start
         self.apply(run, control.supersede(by))
 
     def answer(self, run: ControlledRun, answer: str, question: Question | None = None) -> None:
-        """Answer a question, the first unless told otherwise; see `Floor`."""
+        """Answer a question, by default the first; see `Floor`."""
         question = question or (run.wait or Wait()).questions[0]
         memo = Memo(kind=MemoKind.ANSWER, name=question.name, value=answer, about=question.about, attempt=run.attempt)
         memos.put(self._db, [(run.number, memo)])
@@ -117,7 +118,7 @@ class RunControl:
         self._abandons = before
         return True
 
-    # What follows for runs that the call was not about
+    # For other runs that are affected
 
     def named(self, ids: Collection[str]) -> list[ControlledRun]:
         """Return the runs of these ids; see `Beside`."""
@@ -125,24 +126,24 @@ class RunControl:
         return self.read(controlled_run.numbers(self._db, ids))
 
     def cancel_called(self, run: ControlledRun) -> None:
-        """Cancel a run that nobody waits for any more; see `Beside`."""
+        """Cancel a run whose caller has ended; see `Beside`."""
         self._do_beside(run, lambda: self.cancel(run, abandon=self._abandons, why=Why.PARENT_ENDED))
 
     def let_go_on(self, run: ControlledRun, change: Change) -> None:
-        """Let a run go on that waits; see `Beside`."""
+        """End the wait of a run; see `Beside`."""
         self._do_beside(run, lambda: self.apply(run, change))
 
     def expire(self, run: ControlledRun) -> None:
-        """End a run whose question nobody answered in time."""
+        """End a run whose question was not answered in time."""
         self._do_beside(run, lambda: self.apply(run, control.expire(run.wait or Wait(), self._now)))
 
     def say(self, run: ControlledRun, *drafts: Draft) -> None:
-        """Tell the run's followers something; see `Beside`."""
+        """Append events to the run's log; see `Beside`."""
         log_on(self._db, run, drafts, self._now, leased=run.holder is not None)
         self._beside.add(run.number)
 
     def fresh(self, run: ControlledRun) -> ControlledRun:
-        """Return a run that was read before, as it stands now."""
+        """Return the run, read again if it has changed since."""
         return self.read([run.number])[0] if run.number in self._beside else run
 
     def _do_beside(self, run: ControlledRun, work: Callable[[], object]) -> None:
@@ -151,10 +152,10 @@ class RunControl:
         work()
         self._call = call
 
-    # Doing it
+    # The change itself
 
     def read(self, numbers: Collection[int]) -> list[ControlledRun]:
-        """Return these runs, in this order, and load the counts that they are part of."""
+        """Return these runs, in this order, and load the counts they are part of."""
         if not numbers:
             return []
         runs = controlled_run.read(self._db, numbers)
@@ -178,15 +179,15 @@ class RunControl:
         self._after_commit.events = self._after_commit.changed_others = True
 
     def take(self, run: ControlledRun, new: NewRun, lane: str, kind: MessageKind) -> None:
-        """Let a run take a message."""
+        """Append a message to a run."""
         Inboxes(self._transaction).append(run, new, lane, kind, leased=run.holder is not None)
         self._after_commit.events = self._after_commit.changed_others = True
         if kind is MessageKind.STEERED:
             self._tell(run)
 
     def _tell(self, run: ControlledRun) -> None:
-        """Wake the worker that executes the run: something stands requested of it."""
-        # Of a lapsed lease, whoever executed it is not there any more.
+        """Wake up the worker that executes the run: the run has a request."""
+        # The worker of a lapsed lease is gone.
         if run.died is None and run.holder is not None:
             wake_holder(self._db, self._after_commit, run.holder)
 
@@ -212,7 +213,7 @@ class RunControl:
         ended_at: int | None = None,
         log: str | None = None,
     ) -> None:
-        # The due time of a run that ends stays what it was.
+        # An ended run keeps its due time.
         facts, times = (run.attempt, run.crashes, run.fence, run.events), (due_at, run.started_at, ended_at)
         reason = change.reason if change.state in TERMINAL else run.reason
         ending = (reason, run.error, None, log)

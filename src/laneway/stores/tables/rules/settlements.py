@@ -1,18 +1,19 @@
-"""Settling: write results, events and checkpoints under their leases.
+"""Settlements: results, events and checkpoints of a step, written under their leases.
 
-*Refusing*: a result is written if its lease stands, that is, if run, fence and incarnation agree. A lease that was
-taken over has another holder, one that was settled is gone; either way the result is refused, alone.
+*Refusal*: a result is written only if its lease is valid: run, fence and incarnation agree. A lease that was taken over
+has another holder, a lease that was settled is gone. Such a result is refused, and it alone.
 
-*Order*: what goes on under a lease is written before the results. A run that ends in this very step was overdue, or
-saved, before it ended.
+*Order*: events, saves and time-outs are written before the results: a run that ends in this step had them before it
+ended.
 
-*Others*: the results of most runs concern nobody else, and are written together at the end. One that ends a run which
-is tied to others, or lets one wait, is done on tables that hold what was settled before it: see `follow_ups`.
+*Other runs*: most results affect no other run and are written together at the end. A result that ends a linked run, or
+lets a run wait, needs the results before it in the tables: they are written first, see `follow_ups`.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import starmap
 
 import msgspec
 
@@ -34,18 +35,18 @@ from laneway.stores.tables.state.transaction import Transaction
 
 _SQL = sql_names("settlements")
 _DISABLE = sql_names("settings")["disable"]
-# Names of their own: looking up an enum's member costs more than what is done with it.
+# Module names, because looking up a member of an enum costs more than the comparison.
 _PENDING, _PAUSED, _WAITING = RunState.PENDING, RunState.PAUSED, RunState.WAITING
 _PAUSE, _SUCCEED = Move.PAUSE, Move.SUCCEED
 
 
 class Settlements:
-    """What one step settles. The flow hears of it at once, the tables in `write`."""
+    """The settlements of one step. The flow gets them at once, the tables in `write`."""
 
     def __init__(self, transaction: Transaction, after_commit: AfterCommit, step: Step, *, behind: bool) -> None:
         self._transaction, self._after_commit, self._step, self._behind = transaction, after_commit, step, behind
         self._leases = self._read(step)
-        self._guarded = transaction.circuits.tasks  # a circuit that this very step opens waits for no probe yet
+        self._guarded = transaction.circuits.tasks  # a circuit that this step opens has no probe yet
         self._inboxes = Inboxes(transaction)
         self._taken = self._inboxes.counts(self._leases.values())
         self.refused: list[tuple[int, int]] = []
@@ -57,11 +58,11 @@ class Settlements:
         self._prepared: dict[int, str] = {}
         self._memos: list[tuple[int, Memo]] = []
         self._overdue: list[Row] = []
-        self._streaming: set[int] = set()  # the numbers of runs that have said deltas
-        self._tied: list[tuple[LeasedRun, RunState, Failure | None]] = []  # ended, and maybe a job made them
+        self._streaming: set[int] = set()  # numbers of runs with deltas
+        self._tied: list[tuple[LeasedRun, RunState, Failure | None]] = []  # ended, and perhaps made by a job
 
     def settle(self) -> None:
-        """Take note of what goes on, then settle the results; the leases that do not stand are `refused`."""
+        """Take events, saves and time-outs, then settle the results; invalid leases go to `refused`."""
         for emitted in self._step.emitted:
             run = self._standing(emitted.number, emitted.fence)
             if run is not None and emitted.drafts:
@@ -80,7 +81,6 @@ class Settlements:
                 self.refused.append((number, result.fence))
                 continue
             del self._leases[number]
-            self._transaction.cache.leases.pop(number, None)
             self._end_attempt(run, result)
 
     def _save(self, saved: Saved) -> None:
@@ -92,14 +92,14 @@ class Settlements:
             self._memos.append((saved.number, saved.memo))
 
     def write(self) -> None:
-        """Write it. The leases go here, so that a run that was given back can be claimed again in the same step."""
+        """Write everything, and delete the leases: so a released run can be claimed again in the same step."""
         db = self._transaction.db
         db.insert(_SQL["save"], list(self._saved.items()))
         db.insert(_SQL["prepare"], list(self._prepared.items()))
         memos.put(db, self._memos)
         db.each(_SQL["forgive"], [(number,) for number in (*self._saved, *(number for number, _ in self._memos))])
         db.each(_SQL["overdue"], self._overdue)
-        # By number, or each row would be looked for on another page of the indexes.
+        # Sorted by number, so that neighbours are on the same page of the indexes.
         self._successes.sort()
         ended = [row[0] for rows in (self._outcomes, self._successes) for row in rows]
         if ended:
@@ -112,23 +112,16 @@ class Settlements:
         self._chunks, self._outcomes, self._successes, self._noted, self._overdue = [], [], [], [], []
         self._saved, self._prepared, self._memos, self._streaming = {}, {}, [], set()
         if self._tied:
-            self._transaction.jobs.hear_all(self._after_commit, self._tied)
+            self._transaction.jobs.runs_ended(self._after_commit, self._tied)
             self._tied = []
 
     def _read(self, step: Step) -> dict[int, LeasedRun]:
         numbers = _named(step)
         if not numbers:
             return {}
-        known, worker = self._transaction.cache.leases, step.incarnation
-        leases = {n: run for n in numbers if (run := known.get(n)) is not None and run.worker == worker}
-        read: list[LeasedRun] = []
-        if len(leases) < len(numbers):
-            unknown = numbers - leases.keys()
-            asked = (as_json(sorted(unknown)), step.incarnation)
-            rows = self._transaction.db.execute(_SQL["leased"], asked).fetchall()
-            read = [LeasedRun(*row) for row in rows]
-            leases |= {run.number: run for run in read}
-        self._transaction.shelves.prefetch.expect(leases.values(), read)
+        asked = as_json(sorted(numbers)), step.incarnation
+        leases = {run.number: run for run in starmap(LeasedRun, self._transaction.db.execute(_SQL["leased"], asked))}
+        self._transaction.shelves.prefetch.expect(leases.values())
         if self._transaction.header.circuits:
             charged = {result.number for result in step.results if result.settlement.charge is not None}
             self._transaction.circuits.expect([run for number, run in leases.items() if number in charged])
@@ -220,16 +213,16 @@ class Settlements:
         due_at: int | None = None,
         ended_at: int | None = None,
     ) -> None:
-        """Take down what the attempt came to. The last events of a run that has ended stand with that."""
+        """Add the outcome of the attempt. The last events of an ended run are stored with it."""
         text = logged(run, settlement.drafts, self._transaction.now)
         run.attempt, run.crashes = settlement.attempt, settlement.crashes
         log = None
         if ended_at is not None:
             log = text
-        elif text != NO_EVENTS:  # of one that asks on what it had asked before, there is nothing to tell
+        elif text != NO_EVENTS:  # a run that repeats its question has no new events
             self._chunks.append(appended(run, text))
         if settlement.move is _SUCCEED:
-            # Apart, because binding a NULL takes longer than all the rest of the row.
+            # A statement of its own, because binding NULLs takes longer than the rest of the row.
             self._successes.append(
                 (run.number, run.attempt, run.fence, run.events, run.started_at, ended_at, settlement.result, log)
             )
@@ -254,16 +247,16 @@ class Settlements:
 
     @cached_property
     def _follow_ups(self) -> FollowUps:
-        # Most steps need none.
+        # Made on demand: most steps need none.
         return FollowUps(self._transaction, self._after_commit, behind=self._behind)
 
     def _flush(self) -> None:
-        """Let the tables say how everything stands: what follows concerns other runs, maybe of this very step."""
+        """Write everything: what follows reads other runs, perhaps of this step."""
         self.write()
         self._transaction.write_shelves()
 
     def _look_again(self) -> None:
-        """Read the leases again: what the last result brought with it may have changed them, or taken them away."""
+        """Read the leases again: the last result may have changed or deleted some."""
         self._flush()
         self._leases = self._read(self._step)
         self._taken = self._inboxes.counts(self._leases.values())
@@ -279,7 +272,7 @@ class Settlements:
 
 
 def named(step: Step) -> list[int]:
-    """Return the runs that the step says anything of, in order."""
+    """Return the numbers of the runs that the step mentions, in order."""
     return sorted(_named(step))
 
 

@@ -1,92 +1,56 @@
-"""What a writer knows of the tables without reading them: what its own last transactions have read and written.
+"""What one step of a worker leaves in memory for the next one: the worker's row, and the counts of lanes.
 
-**The model.** A worker that is busy steps again and again, and each step needs what the one before has just written:
-the counts of the same lanes, users and sessions, the leases it gave, the fronts of the same shelves. Reading them back
-took half of a step's time. So the writer hands what a step has used to the next one.
+**The model.** The writer owns one cache. A busy worker steps again and again, and reads mostly what its last step has
+written. Nothing is decided or answered from the cache alone: every step writes all that it changes.
 
-**Why it is true.** Only the file tells what holds. What is remembered is used only if nobody else can have changed it:
-`PRAGMA data_version`, asked with the write lock in hand, says whether another connection has committed since, and the
-verbs that write tables by themselves, as most do, make the writer forget. So does everything that is undone: a
-savepoint, a transaction, a COMMIT that failed, a connection that broke. See `Writer`.
-
-It is bounded by what was read into it: once that is `MOST`, all is forgotten and begins anew.
+*Invariant*: the cache says what the tables say when a transaction begins. Steps and renewals keep that true. The writer
+clears the cache before any other work, if anybody else has committed since, and after everything that is undone: a
+savepoint, a transaction, a COMMIT that failed, a connection that broke.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
-from typing import Generic, TypeVar
+from typing import NamedTuple
 
-from laneway.core.queue.sessions import SessionBook
-from laneway.core.queue.turns import LaneBook, Seat, Turn
-from laneway.stores.tables.rows.leased_run import LeasedRun
-from laneway.stores.tables.rows.run_row import RunRow
-from laneway.stores.tables.rows.shelf import Shelf
-from laneway.stores.tables.sql.statements import Row
+from laneway.core.records.policy import Lane
 
-TurnKey = tuple[str | None, int]  # user, priority
-K = TypeVar("K")
-V = TypeVar("V")
-
-_args: Callable[[RunRow], str] = attrgetter("args")
-
-MOST = 20_000  # rows; one with long arguments counts as one for every KiB of them
 _RECENT = 4  # lanes
 
 
-class Known(Generic[K, V]):
-    """Values by their keys, and of those that are stored their rows."""
+class CachedLane(NamedTuple):
+    """A lane and its counts, as the tables have them. `times` are virtual time and ready runs by priority."""
 
-    __slots__ = ("rows", "values")
+    lane: Lane
+    paused: bool
+    active: int
+    pending: int
+    times: dict[int, tuple[int, int]]
 
-    def __init__(self) -> None:
-        self.values: dict[K, V] = {}
-        self.rows: dict[K, Row] = {}
+    @property
+    def has_ready(self) -> bool:
+        """Whether any run is in the ready order."""
+        return any(ready for _, ready in self.times.values())
+
+
+class CachedWorker(NamedTuple):
+    """An incarnation as it is stored, and the number of its last step."""
+
+    incarnation: str
+    call: int
 
 
 class StepCache:
-    """Counts, leases and the fronts of shelves, as the tables have them."""
+    """The cache of one writer. It is as small as the number of lanes, and of workers in this process."""
 
-    __slots__ = (
-        "held",
-        "lanes",
-        "leases",
-        "parked",
-        "recent_lanes",
-        "rows",
-        "seats",
-        "sessions",
-        "turns",
-        "unopened",
-        "workers",
-    )
+    __slots__ = ("lanes", "recent_lanes", "workers")
 
     def __init__(self) -> None:
+        self.lanes: dict[str, CachedLane] = {}
+        self.workers: dict[str, CachedWorker] = {}  # by the id of the incarnation
         self.recent_lanes: list[str] = []  # that the last step used: a hint of what to prefetch, which may be wrong
-        self.lanes: dict[str, tuple[LaneBook, tuple[Row, dict[int, Row]]]] = {}  # each with its counts as stored
-        self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything but the hint."""
         self.recent_lanes = list(self.lanes)[:_RECENT] or self.recent_lanes
-        # Anew: a transaction that has begun goes on with what it has.
-        self.lanes = {}
-        self.turns: dict[str, Known[TurnKey, Turn]] = {}  # by lane
-        self.seats: dict[str, Known[str, Seat]] = {}  # by lane
-        self.sessions: Known[str, SessionBook] = Known()
-        self.leases: dict[int, LeasedRun] = {}
-        self.parked: dict[tuple[str, str], Shelf] = {}  # by lane and gate
-        self.held: dict[str, Shelf] = {}
-        self.unopened: set[str] | None = None  # lanes with startable runs whose books were not read; None if unknown
-        self.workers: dict[str, tuple[str, int]] = {}  # incarnations by id, as they are stored, and their last calls
-        self.rows = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Tell whether it is time to clear it."""
-        return self.rows > MOST
-
-    def count(self, runs: list[RunRow]) -> None:
-        """Count runs that were read, with their arguments."""
-        self.rows += len(runs) + (sum(map(len, map(_args, runs))) >> 10)
+        self.lanes.clear()
+        self.workers.clear()

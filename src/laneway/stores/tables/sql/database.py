@@ -6,7 +6,7 @@ statements, in how a transaction begins, and in what happens around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from laneway.stores.tables.sql.statements import Row
@@ -64,12 +64,6 @@ class Database(Protocol):
         """Prefetch these, for use before a table that they read is written.
 
         Over a network they are sent now, in one round trip; a later `execute` or `page` finds the result here.
-        """
-
-    def page_later(self, name: str, values: Row, count: int) -> Callable[[], tuple[list[Any], bool]]:
-        """Send what `page` would execute; return a function that returns its result, even after the transaction.
-
-        After the COMMIT the function does not wait. Only over a network, where each read is a round trip.
         """
 
     def each(self, name: str, rows: Sequence[Row]) -> None:

@@ -1,1 +1,1 @@
-"""What one transaction holds in memory, and writes back at its end: counts, shelves, circuits, jobs."""
+"""What a transaction reads into memory, changes, and writes back at its end: counts, shelves, circuits, jobs."""

@@ -1,4 +1,4 @@
-"""How many runs are parked behind each circuit, per lane, and from which of these sets a claim may take."""
+"""The sets of runs parked behind circuits: their sizes per lane, and which of them a claim may take from."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _SQL = sql_names("circuits")
 
 
 class CircuitSets:
-    """Of one transaction. `any_`: there are such sets."""
+    """The sets, in one transaction. `any_`: there are such sets."""
 
     def __init__(self, db: Database, now: int, circuits: Circuits, *, any_: bool) -> None:
         self._db, self._now, self._circuits, self._any = db, now, circuits, any_
-        self._counts: Counter[tuple[str, str]] = Counter()  # how many more are there than the table says
+        self._counts: Counter[tuple[str, str]] = Counter()  # differences to the table
 
     @cached_property
     def open(self) -> Mapping[str, Collection[str]]:
-        """The keys of circuits, by lane, that let parked runs start. What a transaction parks itself may not start."""
+        """The keys of circuits, by lane, that let parked runs start; not those that this transaction parks."""
         found: dict[str, list[str]] = {}
         if self._any:
-            # What was settled in this transaction may have opened or closed some.
+            # Settlements of this transaction may have opened or closed some.
             self._circuits.write()
             for lane, key in self._db.execute(_SQL["open"], (self._now,)):
                 found.setdefault(lane, []).append(key)
@@ -34,13 +34,13 @@ class CircuitSets:
         return found
 
     def expect(self, runs: Iterable[RunRow]) -> None:
-        """Read, in one query, the circuits that will be asked about these runs."""
+        """Load the circuits of these runs, in one query."""
         guarded = self._circuits.tasks
         if guarded:
             self._circuits.expect([run for run in runs if run.task in guarded])
 
     def count(self, lane: str, key: str, change: int) -> None:
-        """Count so many more runs as parked."""
+        """Add to the number of parked runs."""
         self._counts[lane, key] += change
         self._circuits.rescheduled = True
 

@@ -1,6 +1,6 @@
-"""The circuits of tasks' breakers, kept in a table: read when a rule first asks for them, written back at the end.
+"""The circuits of tasks' breakers, in a table: loaded when a rule first needs them, written back at the end.
 
-Most files have none, and then nothing is read.
+Most stores have none; then nothing is read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _SQL = sql_names("circuits")
 
 
 class Circuits(core.Circuits):
-    """The circuits that a transaction asks for. `any_`: there are some; `parked`: runs are parked behind some.
+    """The circuits that a transaction uses. `any_`: there are circuits; `parked`: runs are parked behind some.
 
-    `rescheduled` says that the time at which the next of these is tried has to be looked up.
+    `rescheduled`: the time of the next try has to be read again.
     """
 
     def __init__(self, db: Database, *, any_: bool, parked: bool) -> None:
@@ -32,7 +32,7 @@ class Circuits(core.Circuits):
 
     @property
     def tasks(self) -> Set[str]:
-        """The tasks of which a circuit is not closed, or was not when the transaction began."""
+        """The tasks with a circuit that is not closed, or was not when the transaction began."""
         if self._tasks is None:
             self._tasks = {task for (task,) in self._db.execute(_SQL["tasks"])}
         return self._tasks
@@ -44,7 +44,7 @@ class Circuits(core.Circuits):
         return self._kept[key]
 
     def fetch(self, keys: Collection[str]) -> None:
-        """Read these, in one query."""
+        """Load these circuits, in one query."""
         wanted = [key for key in keys if key not in self._kept]
         self._kept |= dict.fromkeys(wanted, CLOSED)
         if wanted and self._any:
@@ -53,11 +53,11 @@ class Circuits(core.Circuits):
             }
 
     def expect(self, runs: Collection[Lease]) -> None:
-        """Read those that will be asked about these runs, in one query."""
+        """Load the circuits of these runs, in one query."""
         self.fetch({key for run in runs for key in (run.task, key_of(run.task, run.user or ""))})
 
     def put(self, key: str, circuit: Circuit) -> None:
-        """Keep a circuit as it stands now."""
+        """Set a circuit."""
         self._kept[key] = circuit
         self._changed.add(key)
         if circuit.until is not None:
@@ -79,7 +79,7 @@ def close(db: Database, task: str, user: str | None = None) -> None:
 
 
 def states(db: Database, now: int) -> dict[str, list[CircuitState]]:
-    """Return how all circuits stand, by task."""
+    """Return the states of all circuits, by task."""
     found: dict[str, list[CircuitState]] = {}
     for key, *facts, parked in db.execute(_SQL["all"]):
         found.setdefault(named(key)[0], []).append(CircuitState.of(key, _circuit(*facts), now, parked))
@@ -87,7 +87,7 @@ def states(db: Database, now: int) -> dict[str, list[CircuitState]]:
 
 
 def holding(db: Database, task: str, user: str | None, now: int) -> list[Holding]:
-    """Return the circuits that keep such a run from starting."""
+    """Return the circuits that keep a run of this task and user from starting."""
     rows = db.execute(_SQL["holding"], (as_json([task, key_of(task, user or "")]),)).fetchall()
     found = [(key, _circuit(*facts), probe) for key, *facts, probe in rows]
     return [Holding(key, circuit.until, probe) for key, circuit, probe in found if not circuit.lets_start(now)]

@@ -1,4 +1,4 @@
-"""All counts of one transaction: the books of lanes and of sessions."""
+"""All counts of one transaction: those of lanes with their users, and those of sessions."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Collection
 
 from laneway.core.queue.shelves import Pending
 from laneway.core.queue.turns import AGAIN
-from laneway.stores.tables.runtime.step_cache import StepCache, TurnKey
+from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.state.lane_counts import LaneCounts
 from laneway.stores.tables.state.session_counts import SessionCounts
+from laneway.stores.tables.state.user_counts import TurnKey
 
 
 class Counts:
-    """All counts of one transaction."""
+    """The counts of lanes and of sessions."""
 
     def __init__(
         self, db: Database, cache: StepCache | None = None, *, capped: bool = True, ruled: bool = True
     ) -> None:
-        cache = cache or StepCache()
-        self.lanes = LaneCounts(db, cache, capped=capped)
-        self.sessions = SessionCounts(db, cache, ruled=ruled)
+        self.lanes = LaneCounts(db, cache or StepCache(), capped=capped)
+        self.sessions = SessionCounts(db, ruled=ruled)
 
     def fetch(self, runs: Collection[Pending]) -> None:
-        """Load what the rules will ask about these runs, in one query per table and lane instead of one per run."""
+        """Load what the rules need for these runs, in one query per table and lane instead of one per run."""
         users: dict[str, set[str]] = {}
         turns: dict[str, set[TurnKey]] = {}
         sessions = set[str]()

@@ -1,4 +1,4 @@
-"""The runs of the future over their table: what a transaction finds due there, and puts there for later."""
+"""The future shelf over its table: a transaction takes the runs that are due, and puts runs for later."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import sql_names
 
 _SQL = sql_names("shelves")
-_FEW = 8  # more are seldom due at once
-FIRST = Query(_SQL["first_due"], (), _FEW)  # can be asked ahead, because it says nothing of what time it is
+_FEW = 8  # rarely are more due at once
+FIRST = Query(_SQL["first_due"], (), _FEW)  # can be prefetched: it does not need the time
 
 
 class DueRuns:
-    """What a transaction does with the runs of the future, written at its end."""
+    """The changes of one transaction to the future shelf, written at its end."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._put: list[RunRow] = []
         self._taken_to: Key | None = None
-        self._left: int | None = None  # when the first is due behind what was taken
-        self.removed = False  # one was taken out before its turn
+        self._left: int | None = None  # when the first run after those that were taken is due
+        self.removed = False  # a run was removed before its turn
 
     def put(self, run: RunRow, due_at: int) -> None:
         """Keep the run until its due time."""
@@ -28,8 +28,8 @@ class DueRuns:
         self._put.append(run)
 
     def take(self, now: int, limit: int) -> tuple[list[RunRow], bool]:
-        """Take up to `limit` runs that are due; return them, and whether there are more."""
-        # Invariant: called before this transaction puts anything there, so the table alone can tell.
+        """Take up to `limit` runs that are due; return them, and whether more are due."""
+        # Invariant: called before this transaction puts anything there, so the table has all due runs.
         rows, more = self._db.page(FIRST.name, FIRST.values, _FEW)
         found = [RunRow(*row) for row in rows]
         if more and found[-1].rank <= now:
@@ -44,7 +44,7 @@ class DueRuns:
         return runs, len(found) > limit
 
     def _read_all(self, now: int, limit: int) -> tuple[list[RunRow], int | None]:
-        """Return up to so many runs that are due, and when the first is that is not."""
+        """Return up to `limit` runs that are due, and the due time of the first that is not due."""
         after = Query(_SQL["due_after"], (now,))
         self._db.expect(Query(_SQL["due"], (now, limit)), after)
         found = [RunRow(*row) for row in self._db.execute(_SQL["due"], (now, limit)).fetchall()]
@@ -53,11 +53,11 @@ class DueRuns:
 
     @property
     def is_changed(self) -> bool:
-        """Tell whether runs were put, taken or removed."""
+        """Whether runs were put, taken or removed."""
         return bool(self._put) or self._taken_to is not None or self.removed
 
     def first(self, before: int | None) -> int | None:
-        """Return when the first is due once this is written, if none was removed; `before`, it was so."""
+        """Return the first due time after `write`, if none was removed; `before` is the first of the table."""
         first = before if self._taken_to is None else self._left
         return min((rank for rank in (first, *(run.rank for run in self._put)) if rank is not None), default=None)
 

@@ -1,6 +1,6 @@
-"""The jobs that a transaction moves: by firing them, or by ending their runs. Most transactions move none.
+"""The states of the jobs that a transaction fires, or whose runs it ends. Most transactions have none.
 
-*Crash*: what becomes of a job is written in the transaction that makes its runs, or ends them: never the one alone.
+*Crash*: the state of a job is written in the transaction that makes or ends its runs: both are written, or neither.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SQL = sql_names("jobs")
 
 
 class JobStates:
-    """Jobs as they stand in this transaction; `write` says so in the table."""
+    """Jobs as this transaction has changed them; `write` writes them."""
 
     __slots__ = ("_db", "_known", "_moved", "_now", "_soonest", "is_changed")
 
@@ -31,10 +31,10 @@ class JobStates:
         self._db, self._now, self._soonest = db, now, soonest
         self._known: dict[str, JobRecord | None] = {}
         self._moved: set[str] = set()
-        self.is_changed = False  # some were moved, written or not
+        self.is_changed = False  # states have changed, written or not
 
     def fetch(self, ids: Iterable[str]) -> None:
-        """Read these jobs, but for those that are known."""
+        """Load these jobs, if they are not known."""
         unknown = [job_id for job_id in dict.fromkeys(ids) if job_id not in self._known]
         if unknown:
             self._known |= dict.fromkeys(unknown)
@@ -46,13 +46,13 @@ class JobStates:
         return self._known[job_id]
 
     def put(self, after_commit: AfterCommit, job: JobRecord) -> None:
-        """Move a job that is there: its spec is what it was."""
+        """Set the state of a job; its spec does not change."""
         self._note(job.id, job)
         if wake_for_fire(self._db, after_commit, job.state.fire_at, self._soonest):
             self._soonest = job.state.fire_at
 
-    def hear(self, after_commit: AfterCommit, run: LeasedRun, state: RunState, failure: Failure | None) -> None:
-        """Hear that a run has ended so, which may be one that a job made."""
+    def run_ended(self, after_commit: AfterCommit, run: LeasedRun, state: RunState, failure: Failure | None) -> None:
+        """Update the job of a run that has ended, if a job made the run."""
         tie = _job_of(run)
         job = None if tie is None else self.get(tie.id)
         if job is None:
@@ -67,8 +67,8 @@ class JobStates:
         if told is not None:
             jobs.put_fires(self._db, {(job.id, told.nth): told})
 
-    def hear_all(self, after_commit: AfterCommit, ends: Sequence[tuple[LeasedRun, RunState, Failure | None]]) -> None:
-        """Hear that these runs have ended so, in this order; their ids may not have been read."""
+    def runs_ended(self, after_commit: AfterCommit, ends: Sequence[tuple[LeasedRun, RunState, Failure | None]]) -> None:
+        """Update the jobs of runs that have ended, in this order; the ids of the runs may not have been read."""
         fires = [(run, job.id, state, failure) for run, state, failure in ends if (job := _job_of(run)) is not None]
         if fires:
             self.fetch(job_id for _, job_id, *_ in fires)
@@ -76,10 +76,10 @@ class JobStates:
             ids: dict[int, str] = dict(self._db.execute(_SQL["run_ids"], (numbers,)).fetchall())
             for run, _, state, failure in fires:
                 run.id = ids[run.number]
-                self.hear(after_commit, run, state, failure)
+                self.run_ended(after_commit, run, state, failure)
 
     def write(self) -> None:
-        """Write the jobs that were moved."""
+        """Write the states that have changed."""
         if not self._moved:
             return
         moved = [(job_id, self._known[job_id]) for job_id in self._moved]
@@ -90,7 +90,7 @@ class JobStates:
         self._moved.clear()
 
     def soonest(self) -> int | None:
-        """Return when the first of all is due, as the table has it."""
+        """Return when the first job is due, according to the table."""
         return jobs.soonest(self._db)
 
     def _note(self, job_id: str, job: JobRecord | None) -> None:

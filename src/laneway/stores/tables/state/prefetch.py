@@ -1,20 +1,16 @@
-"""The fronts of the shelves: what a transaction reads of their tables, and loads before it is asked for.
-
-The fronts of parked sets, and of what sessions hold back, are looked for in what the last transactions have left
-(`step_cache`), and left there for the next.
-"""
+"""Reads the fronts of shelves from their tables, and prefetches what the rules will need next."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from laneway.core.queue.turns import AGAIN, BACK
 from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.rows.shelf import Key, Reader, Shelf
-from laneway.stores.tables.runtime.step_cache import StepCache
-from laneway.stores.tables.sql.database import Database, Query
+from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import CircuitSets
 from laneway.stores.tables.state.counts import Counts
@@ -25,20 +21,19 @@ _DEEPEST = 16  # runs to read ahead of one parked set
 
 
 class ShelfPrefetch(Reader):
-    """The shelves that a transaction has touched, and what it has read of them.
+    """The shelves that a transaction has used, with the runs that it has read.
 
-    `resumed`: runs may have been started before, whatever their kind says. `counted`: the counts that were read are
-    those of the tables.
+    `resumed`: a run may have been started before, even if its kind says otherwise. `counted`: the counts in memory
+    equal those in the tables.
     """
 
-    def __init__(
-        self, db: Database, counts: Counts, cache: StepCache, sets: CircuitSets, *, resumed: bool, counted: bool
-    ) -> None:
-        self._db, self._counts, self._cache, self._sets = db, counts, cache, sets
+    def __init__(self, db: Database, counts: Counts, sets: CircuitSets, *, resumed: bool, counted: bool) -> None:
+        self._db, self._counts, self._sets = db, counts, sets
         self._resumed, self._counted = resumed, counted
-        self.page = 8  # how many ready runs to read at once
+        self.page = 8  # ready runs to read at once
         self.ready: dict[str, Shelf] = {}
-        self.parked, self.held = cache.parked, cache.held
+        self.parked: dict[tuple[str, str], Shelf] = {}  # by lane and gate
+        self.held: dict[str, Shelf] = {}
 
     def ready_of(self, lane: str) -> Shelf:
         """Return the ready order of a lane."""
@@ -58,42 +53,31 @@ class ShelfPrefetch(Reader):
         return shelf
 
     def held_of(self, session: str) -> Shelf:
-        """Return what a session holds back."""
+        """Return the runs that a session holds back."""
         shelf = self.held.get(session)
         if shelf is None:
             shelf = self.held[session] = Shelf("held", (session,))
         return shelf
 
     def read(self, shelf: Shelf, after: Key, page: int) -> tuple[Sequence[RunRow], bool]:
-        """Read on in the table of a shelf."""
+        """Read the next page of a shelf; see `Reader`."""
         if shelf.table == "ready":
             return self._read_ready(shelf, after)
         runs, more = self._read_on(shelf, after, page)
         if shelf.table == "parked":
-            # Of what a session holds one is admitted now and then: no need to look ahead.
+            # Not for held runs: a session admits one now and then.
             self._counts.fetch(runs)
         return runs, more
 
-    def expect(self, runs: Collection[RunRow], read: Collection[RunRow]) -> None:
-        """Load, in one query each, what will follow when these runs free their slots and session places.
-
-        `read` are those of them that were read now; the others are remembered, and so is what is counted of them.
-        """
-        if read:
-            self._counts.fetch(read)
+    def expect(self, runs: Collection[RunRow]) -> None:
+        """Load, in one query each, the runs that may follow when these runs free their slots and session places."""
         users = Counter([(run.lane, run.user) for run in runs if run.user is not None])
-        sessions = Counter([run.session for run in runs if run.session is not None])
-        if users:
-            self._counts.lanes.touch(users)
-            self._expect_parked(users)
-        if sessions:
-            self._counts.sessions.touch(sessions)
-            self._expect_held(sessions)
-        if self._db.ahead:
-            self._expect_more(users, sessions)
+        asked = self._ask_parked(users), self._ask_held({run.session for run in runs if run.session is not None})
+        self._counts.fetch(runs)
+        self._prime(*asked)
 
     def complete(self, runs: list[RunRow]) -> list[RunRow]:
-        """Read the rest of those that may have been started before; return all of them."""
+        """Read the missing columns of the runs that may have been started before; return all runs."""
         resumed = self._resumed
         if not resumed and not any(map(_kind, runs)):
             return runs
@@ -104,59 +88,46 @@ class ShelfPrefetch(Reader):
                 run.attempt, run.crashes, run.fence, run.events, run.checkpoint, run.prepared, run.kept = facts
         return runs
 
-    def _expect_parked(self, freed: Mapping[tuple[str, str], int]) -> None:
-        """Load the fronts of users' parked sets; `freed` is how many slots of each user, by lane, will be free."""
-        lanes, known = self._counts.lanes, self.parked
-        gates = list[tuple[str, str]]()
-        for lane, user in freed:
-            seat = lanes[lane].seats[user]
-            if seat.parked:
-                gate = lane, seat.gate or f"user:{user}"
-                shelf = known.get(gate)
-                if shelf is None or shelf.is_new:
-                    gates.append(gate)
-        if gates:
-            # As many as slots are freed may come back; one more is looked at by whoever starts the last of them.
-            depth = min(max(freed.values()) + 1, _DEEPEST)
-            firsts: dict[Shelf, list[RunRow]] = {}
-            for *facts, name in self._db.execute(_SQL["first_parked"], (as_json(gates), depth)).fetchall():
+    def _ask_parked(self, freed: Mapping[tuple[str, str], int]) -> Iterable[tuple[Shelf, RunRow]]:
+        """Send the query for the first runs of users' parked sets; return an iterator of its result, with the shelves.
+
+        `freed` is the number of slots, by lane and user, that become free.
+        """
+        gates = [(lane, f"user:{user}") for lane, user in freed]
+        gates = [gate for gate in gates if gate not in self.parked]
+        if not gates:
+            return ()
+        # Each freed slot brings one run back; the start of the last one looks at one run more.
+        depth = min(max(freed.values()) + 1, _DEEPEST)
+        rows = self._db.execute(_SQL["first_parked"], (as_json(gates), depth))
+
+        def read() -> Iterator[tuple[Shelf, RunRow]]:
+            for *facts, gate in rows:
                 run = RunRow(*facts)
-                firsts.setdefault(self.parked_of(run.lane, name), []).append(run)
-            self._prime(firsts)
+                yield self.parked_of(run.lane, gate), run
 
-    def _expect_held(self, wanted: Mapping[str, int]) -> None:
-        sessions = self._counts.sessions
-        names = {name for name in wanted.keys() - self.held.keys() if sessions[name].held}
-        if names:
-            firsts: dict[Shelf, list[RunRow]] = {}
-            for row in self._db.execute(_SQL["first_held"], (as_json(names),)).fetchall():
+        return read()
+
+    def _ask_held(self, names: Collection[str]) -> Iterable[tuple[Shelf, RunRow]]:
+        """Send the query for the first run that each session holds back; return an iterator of its result."""
+        wanted = [name for name in names if name not in self.held]
+        if not wanted:
+            return ()
+        rows = self._db.execute(_SQL["first_held"], (as_json(wanted),))
+
+        def read() -> Iterator[tuple[Shelf, RunRow]]:
+            for row in rows:
                 run = RunRow(*row)
-                firsts.setdefault(self.held_of(str(run.session)), []).append(run)
-            self._prime(firsts)
+                yield self.held_of(str(run.session)), run
 
-    def _expect_more(self, users: Mapping[tuple[str, str], int], names: Mapping[str, int]) -> None:
-        """Expect what comes next on the shelves that will run out: for each run one to come back, and one to follow."""
-        lanes, sessions, held, parked = self._counts.lanes, self._counts.sessions, self.held, self.parked
-        for (lane, user), count in users.items():
-            seat = lanes[lane].seats[user]
-            if seat.parked:
-                gate = seat.gate or f"user:{user}"
-                shelf = parked.get((lane, gate)) or self.parked_of(lane, gate)
-                if len(shelf.read) <= 2 * count and (after := shelf.runs_out(2 * count + 1)) is not None:
-                    self._db.expect(Query(_SQL["parked"], (*shelf.key, *after), self._count_of(shelf.pages)))
-        for name, count in names.items():
-            shelf = held.get(name) or self.held_of(name)
-            if len(shelf.read) <= count and shelf.coming is None and sessions[name].held:
-                # Mostly what is left will do for this step, and what is asked for now comes with its COMMIT.
-                after = shelf.runs_out(count + 1)
-                if after is not None:
-                    place = (*shelf.key, *after)
-                    shelf.coming = self._db.page_later(_SQL["held"], place, self._count_of(shelf.pages))
+        return read()
 
-    def _prime(self, firsts: Mapping[Shelf, list[RunRow]]) -> None:
-        """Hand each shelf its first runs."""
+    def _prime(self, *asked: Iterable[tuple[Shelf, RunRow]]) -> None:
+        """Add the first runs to each shelf."""
+        firsts: dict[Shelf, list[RunRow]] = {}
+        for shelf, run in chain(*asked):
+            firsts.setdefault(shelf, []).append(run)
         runs = self.complete([run for found in firsts.values() for run in found])
-        self._cache.count(runs)
         self._counts.fetch(runs)
         for shelf, found in firsts.items():
             found.sort(key=attrgetter("rank", "number"))
@@ -164,26 +135,23 @@ class ShelfPrefetch(Reader):
 
     def _read_ready(self, shelf: Shelf, after: Key) -> tuple[Sequence[RunRow], bool]:
         [lane] = shelf.key
-        # No more than the lane has room for (and a few that may have to be parked) can be of use.
+        # The lane cannot start more than it has room for; a few more may have to be parked.
         count = min(self.page, max(8, self._counts.lanes[lane].room()))
         rows, more = self._db.page(_SQL["ready"], (lane, *after), count)
         runs = self.complete([RunRow(*row) for row in rows])
         self._counts.fetch(runs)
-        # One that came back brings its user's next one back when it is started.
-        self._expect_parked(Counter((run.lane, run.user) for run in runs if run.kind & BACK and run.user is not None))
+        # A run that came back brings its user's next run back when it starts.
+        back = Counter((run.lane, run.user) for run in runs if run.kind & BACK and run.user is not None)
+        self._prime(self._ask_parked(back))
         self._sets.expect(runs)
         return runs, more
 
     def _read_on(self, shelf: Shelf, after: Key, page: int) -> tuple[list[RunRow], bool]:
-        if shelf.coming is not None:
-            (rows, more), shelf.coming = shelf.coming(), None
-        else:
-            rows, more = self._db.page(_SQL[shelf.table], (*shelf.key, *after), self._count_of(page))
+        rows, more = self._db.page(_SQL[shelf.table], (*shelf.key, *after), self._count_of(page))
         runs = self.complete([RunRow(*row) for row in rows])
-        self._cache.count(runs)
         self._sets.expect(runs)
         return runs, more
 
     def _count_of(self, page: int) -> int:
-        # Mostly one run is asked for; who asks for more will ask for many, and so does who has far to go.
+        # Mostly one run is needed; after the first page, or over a network, read more at once.
         return int(4 ** min(page + max(page > 0, self._db.ahead), 4))

@@ -1,8 +1,8 @@
-"""The core's shelves over tables: what `Flow` puts and takes within one transaction, written back at its end.
+"""The core's shelves over tables: `Flow` puts and takes runs within a transaction, `write` writes them back.
 
-**The model.** A transaction reads only the front of the shelves it takes from, keeps what it moves in memory, and
-writes the *net* effect: a run that came back from a session and was claimed at once was never in the ready table. What
-was taken from a shelf is its front, so it is deleted as one range, before what was put there is inserted.
+**The model.** A transaction reads only the front of the shelves from which it takes, moves runs in memory, and writes
+the *net* effect: a run that came back from a session and was claimed at once never is in the ready table. The runs that
+were taken from a shelf were its front, so they are deleted as one range, before the runs that were put are inserted.
 
 **Races**: none. The transaction holds the write lock from before its first read to its commit.
 **Crash**: before the commit nothing happened; after it everything did.
@@ -10,15 +10,14 @@ was taken from a shelf is its front, so it is deleted as one range, before what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from itertools import chain
+from typing import Any
 
 from laneway.core.queue import shelves as core
 from laneway.core.queue.turns import ASIDE
 from laneway.stores.tables.rows.run_row import RunRow
 from laneway.stores.tables.rows.shelf import Shelf
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.circuit_sets import CircuitSets
@@ -27,7 +26,7 @@ from laneway.stores.tables.state.due_runs import DueRuns
 from laneway.stores.tables.state.prefetch import ShelfPrefetch
 
 _SQL = sql_names("shelves")
-# What stands before rank and number in the key of a shelf's table.
+# The columns before rank and number in the key of a shelf's table.
 _SPOTS: dict[core.Shelf, Callable[[RunRow, str], Row]] = {
     core.Shelf.READY: lambda run, _: (run.lane,),
     core.Shelf.PARKED: lambda run, gate: (run.lane, gate),
@@ -37,28 +36,22 @@ _SPOTS: dict[core.Shelf, Callable[[RunRow, str], Row]] = {
 
 
 class Shelves:
-    """Fulfils `core.shelves.Shelves`. `fronts` reads their tables; `aside`: some runs are set aside."""
+    """Implements `core.queue.shelves.Shelves`. `aside`: runs are set aside; for the others see `ShelfPrefetch`."""
 
     def __init__(
         self,
         db: Database,
         counts: Counts,
-        cache: StepCache,
         sets: CircuitSets,
         *,
         aside: bool,
         resumed: bool,
         counted: bool,
     ) -> None:
-        self._db, self._counts, self._cache, self._sets = db, counts, cache, sets
-        self.prefetch = ShelfPrefetch(db, counts, self._cache, sets, resumed=resumed, counted=counted)
-        # Of the shelves that are remembered, those whose tables had what this transaction took, and those it put to.
-        self._less_parked: list[Shelf] = []
-        self._less_held: list[Shelf] = []
-        self._more_parked: list[Shelf] = []
-        self._more_held: list[Shelf] = []
+        self._db, self._counts, self._sets = db, counts, sets
+        self.prefetch = ShelfPrefetch(db, counts, sets, resumed=resumed, counted=counted)
         self.future = DueRuns(db)
-        # Per lane and task: how many are set aside. Read when first asked for, if there are any.
+        # Per lane and task, the number of runs set aside. Read at the first use, if there are any.
         self._asides: dict[str, dict[str, int]] | None = None if aside else {}
         self._aside_changed: set[tuple[str, str]] = set()
 
@@ -72,7 +65,7 @@ class Shelves:
         self.prefetch.ready_of(run.lane).put(run)
 
     def taking(self, lane: str, tasks: Set[str], gates: Set[str] = core.NO_GATES) -> Callable[[], RunRow | None]:
-        """Return what takes the first of the lane's ready order and of the sets aside for these tasks and gates."""
+        """Return a function that takes the lane's first run, ready or set aside for one of these tasks and gates."""
         shelf, asides = self.prefetch.ready_of(lane), self._aside().get(lane)
         if asides or gates:
             return partial(self._take_merged, lane, shelf, asides or {}, tasks, gates)
@@ -94,16 +87,13 @@ class Shelves:
 
     def put_parked(self, run: RunRow, gate: str) -> None:
         """Put the run into a parked set of its lane."""
-        shelf = self.prefetch.parked_of(run.lane, gate)
-        if not shelf.fresh:
-            self._more_parked.append(shelf)
-        shelf.put(run)
+        self.prefetch.parked_of(run.lane, gate).put(run)
         if run.kind & ASIDE:
             self._count(run.lane, gate, 1)
 
     def take_parked(self, lane: str, gate: str) -> RunRow:
         """Take the first of a parked set."""
-        run = self._take(self.prefetch.parked_of(lane, gate), self._less_parked)
+        run = self.prefetch.parked_of(lane, gate).take(self.prefetch)
         assert run is not None, f"the counts say that {gate} of {lane} has parked runs"
         return run
 
@@ -111,23 +101,12 @@ class Shelves:
         """Put the run behind its session."""
         assert run.session is not None
         run.rank = place
-        shelf = self.prefetch.held_of(run.session)
-        if not shelf.fresh:
-            self._more_held.append(shelf)
-        shelf.put(run)
+        self.prefetch.held_of(run.session).put(run)
 
     def take_held(self, session: str) -> RunRow:
         """Take the first of the session's held runs."""
-        run = self._take(self.prefetch.held_of(session), self._less_held)
+        run = self.prefetch.held_of(session).take(self.prefetch)
         assert run is not None, f"the counts say that session {session} holds runs back"
-        return run
-
-    def _take(self, shelf: Shelf, less: list[Shelf]) -> RunRow | None:
-        """Take the first of a shelf, which is one of those that have less then if its table had it."""
-        was = len(shelf.taken)
-        run = shelf.take(self.prefetch)
-        if not was and shelf.taken:
-            less.append(shelf)
         return run
 
     def put_due(self, run: RunRow, due_at: int) -> None:
@@ -135,9 +114,9 @@ class Shelves:
         self.future.put(run, due_at)
 
     def remove(self, run: RunRow, hint: int, due_at: int) -> core.Shelf:
-        """Take a run out before its turn, and set how and where it stood; return where that was.
+        """Remove a run before its turn, set its rank and kind, and return the shelf it was on.
 
-        `hint` is the key it had when it was accepted. Call it before anything is put or taken.
+        `hint` is its rank at acceptance. Call this before anything is put or taken.
         """
         wanted = (run.number, run.lane, run.user, run.task, run.session, hint, due_at)
         [[name, gate, run.rank, run.kind]] = self._db.execute(_SQL["find"], wanted).fetchall()
@@ -148,7 +127,7 @@ class Shelves:
         return shelf
 
     def held(self, run: RunRow) -> int | None:
-        """Return at which place its session holds the run, if it does, as the tables say."""
+        """Return the place at which its session holds the run, if it does, according to the tables."""
         row = self._db.execute(_SQL["held_run"], (run.session, run.number)).fetchone()
         return None if row is None else int(row[0])
 
@@ -157,18 +136,17 @@ class Shelves:
         self._db.execute(_SQL["pause_held"], (paused, run.session, place, run.number))
 
     def remove_held(self, run: RunRow, place: int) -> None:
-        """Take a run out that is paused where it is held."""
+        """Remove a held run that is paused."""
         self._db.execute(_SQL["remove_held"], (run.session, place, run.number))
 
     def take_due(self, now: int, limit: int) -> tuple[list[RunRow], bool]:
         """Take up to `limit` runs that are due; return them, and whether there are more."""
         runs, more = self.future.take(now, limit)
-        self._cache.count(runs)
         self._counts.fetch(self.prefetch.complete(runs))
         return runs, more
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
-        """Return the lanes that have something for a worker that knows these tasks."""
+        """Return the lanes that have runs for a worker that knows these tasks."""
         lanes = self._counts.lanes.with_ready()
         for lane, asides in self._aside().items():
             if any(runs and task in tasks for task, runs in asides.items()):
@@ -176,7 +154,7 @@ class Shelves:
         return sorted(lanes)
 
     def bodies(self, runs: Iterable[RunRow]) -> None:
-        """Read what those came without that are handed to a worker."""
+        """Read the missing columns of runs that a worker gets."""
         bare = {run.number: run for run in runs if run.args is None}
         if bare:
             for number, *body in self._db.execute(_SQL["bodies"], (as_json(bare),)):
@@ -186,48 +164,27 @@ class Shelves:
     # Writing back
 
     def write(self) -> None:
-        """Write the net effect; first what was taken, then what was put."""
-        self._delete_taken()
-        db = self._db
-        ready = [run for shelf in self.prefetch.ready.values() for run in shelf.fresh.values()]
-        db.insert(_SQL["put_ready"], [(run.lane, run.rank, run.number, run.kind) for run in ready])
-        if self._more_parked:
-            parked = list[Row]()
-            for shelf in self._more_parked:
-                lane, gate = shelf.key
-                parked += [(lane, gate, run.rank, run.number, run.kind) for run in shelf.fresh.values()]
-                shelf.written()  # now: it may be named here more than once
-            db.insert(_SQL["put_parked"], parked)
-        if self._more_held:
-            held = list[Row]()
-            for shelf in self._more_held:
-                [name] = shelf.key
-                held += [(name, run.rank, run.number, run.kind, run.paused) for run in shelf.fresh.values()]
-                shelf.written()
-            db.insert(_SQL["put_held"], held)
+        """Write the net effect, once: first delete the runs that were taken, then insert those that were put."""
+        db, ready, parked, held = self._db, self.prefetch.ready, self.prefetch.parked, self.prefetch.held
+        db.each(_SQL["drop_ready"], [(*shelf.key, *shelf.taken[-1]) for shelf in ready.values() if shelf.taken])
+        self._drop_parked([shelf for shelf in parked.values() if shelf.taken])
+        db.each(_SQL["drop_held"], [(*shelf.key, *shelf.taken[-1]) for shelf in held.values() if shelf.taken])
+        db.insert(_SQL["put_ready"], [(*key, run.rank, run.number, run.kind) for key, run in _put(ready)])
+        db.insert(_SQL["put_parked"], [(*key, run.rank, run.number, run.kind) for key, run in _put(parked)])
+        db.insert(_SQL["put_held"], [(*key, run.rank, run.number, run.kind, run.paused) for key, run in _put(held)])
         self.future.write()
         self._write_asides()
         self._sets.write()
-        for shelf in chain(self._less_parked, self._less_held):
-            shelf.taken.clear()
 
-    def _delete_taken(self) -> None:
-        db = self._db
-        db.each(_SQL["drop_ready"], [(lane, *s.taken[-1]) for lane, s in self.prefetch.ready.items() if s.taken])
-        if self._less_parked:
-            self._drop_parked()
-        if self._less_held:
-            db.each(_SQL["drop_held"], [(*shelf.key, *shelf.taken[-1]) for shelf in self._less_held])
+    def _drop_parked(self, shelves: Sequence[Shelf]) -> None:
+        """Delete the runs that were taken: mostly one run, and deleting by its key is faster than a range.
 
-    def _drop_parked(self) -> None:
-        """Delete what was taken: mostly one run, which is found sooner by its key than as a range.
-
-        Where each statement is sent to a server, one for all is better.
+        Over a network one statement for all is faster.
         """
         one: list[Row] = []
         more: list[Row] = []
         fewest = 1 if self._db.ahead else 2
-        for shelf in self._less_parked:
+        for shelf in shelves:
             taken = shelf.taken
             (one if len(taken) < fewest else more).append((*shelf.key, *taken[-1]))
         self._db.each(_SQL["remove_parked"], one)
@@ -247,10 +204,15 @@ class Shelves:
         return self._asides
 
     def _count(self, lane: str, gate: str, change: int) -> None:
-        """Count so many more as parked behind a task or a breaker; users' parked runs are counted by the rules."""
+        """Add to the number of runs parked behind a task or a breaker; the rules count parked runs of users."""
         if gate.startswith(core.TASK):
             task, asides = gate.removeprefix(core.TASK), self._aside().setdefault(lane, {})
             asides[task] = asides.get(task, 0) + change
             self._aside_changed.add((lane, task))
         elif gate.startswith(core.BREAKER):
             self._sets.count(lane, gate.removeprefix(core.BREAKER), change)
+
+
+def _put(shelves: Mapping[Any, Shelf]) -> Iterator[tuple[tuple[str, ...], RunRow]]:
+    """Return the runs that were put on these shelves and not taken since, with the keys of the shelves."""
+    return ((shelf.key, run) for shelf in shelves.values() for run in shelf.fresh.values())

@@ -1,6 +1,6 @@
-"""What every writing verb works with: the core's flow over this file's tables, for as long as the write lock is held.
+"""One writing transaction: the core's flow over counts and shelves that are loaded from the tables.
 
-A verb makes one, lets the rules run, and calls `write`. Nothing in it outlives the verb but its `StepCache`.
+A verb makes one, lets the rules run, and calls `write`. Only its `StepCache` lives longer than the verb.
 """
 
 from __future__ import annotations
@@ -28,56 +28,55 @@ _arrival = msgspec.json.Decoder(SessionIntent).decode
 
 
 class TransactionHeader(NamedTuple):
-    """What stands in the tables when the transaction begins: mostly it spares looking any closer.
+    """What the transaction reads first: it tells which tables need not be read.
 
-    From `until` on it is what `seldom` says.
+    The fields up to `resumed` come from the statement `header`, those from `until` on from `flags`.
     """
 
     accepted: int  # the last acceptance number given
     due_at: int | None  # of the next future run
-    resting: bool  # workers rest, the one who asks not counted
-    requested: bool  # something is requested of what the one who asks executes
+    resting: bool  # workers are idle, the caller not counted
+    requested: bool  # a run of the caller has a request
     resumed: bool  # runs that were never started have a log
-    until: int | None  # the last instant for an answer to the most urgent question
+    until: int | None  # the earliest deadline of a question
     aside: bool  # runs are set aside
-    taken: bool  # there are messages that a run took
-    inboxes: bool  # there are such of runs that have not ended
+    taken: bool  # runs have messages
+    inboxes: bool  # runs that have not ended have messages
     capped: bool  # users have caps of their own, or are paused
     paused: bool  # tasks are paused
     disabled: bool  # tasks are disabled
-    ruled: bool  # operators have set something of sessions, or paused them
-    circuits: bool  # breakers remember something
+    ruled: bool  # sessions have operator settings, or are paused
+    circuits: bool  # there are circuits
     broken: bool  # runs are parked behind circuits
     fire_at: int | None  # when the first job is due
     moving: bool  # the store has, or had, a part in a move
 
 
 def header_queries(asker: str | None = None) -> tuple[Query, Query]:
-    """Return what a transaction asks first."""
+    """Return the queries of the header."""
     return Query(_SQL["header"], (asker,)), Query(_SQL["flags"])
 
 
 def _read_header(db: Database, asker: str | None) -> TransactionHeader:
-    glance, seldom = header_queries(asker)
-    db.expect(glance, seldom)
-    return TransactionHeader(*db.execute(*glance[:2]).fetchone(), *db.execute(seldom.name).fetchone())
+    header, flags = header_queries(asker)
+    db.expect(header, flags)
+    return TransactionHeader(*db.execute(*header[:2]).fetchone(), *db.execute(flags.name).fetchone())
 
 
 class Transaction:
-    """The flow over its books and shelves. `asker` is the incarnation that takes a step.
+    """The flow over the counts and shelves of one transaction. `asker` is the incarnation that makes a step.
 
-    `accepted` is the last acceptance number given, `inboxes` whether a run that has not ended may have messages,
-    `requested` whether something may be requested of what the asker executes, and `rescheduled` whether the next due
-    time, or the last instant for an answer, may be another than it was. What is in `cache` is not read again; a verb
-    that writes books, shelves or leases by itself must not be given one. It `forgot` once others have to look, too.
+    `accepted` is the last acceptance number given; `inboxes`: runs that have not ended may have messages; `requested`:
+    runs of the asker may have requests; `rescheduled`: the next due time or deadline may have changed. What the `cache`
+    has is not read again; a verb that writes counts of lanes with statements of its own must not be given one.
     """
 
     def __init__(self, db: Database, now: int, asker: str | None = None, cache: StepCache | None = None) -> None:
-        self.db, self.now, self.cache = db, now, cache or StepCache()
+        self.db, self.now = db, now
         self.header = _read_header(db, asker)
         self.accepted, self.inboxes = self.header.accepted, bool(self.header.inboxes)
-        self.requested, self.rescheduled, self.forgot = bool(self.header.requested), False, False
-        self.counts = Counts(db, self.cache, capped=bool(self.header.capped), ruled=bool(self.header.ruled))
+        self.requested, self.rescheduled = bool(self.header.requested), False
+        self.counts = Counts(db, cache, capped=bool(self.header.capped), ruled=bool(self.header.ruled))
         self.circuits = Circuits(db, any_=bool(self.header.circuits), parked=bool(self.header.broken))
         self.shelves = self._shelves(aside=bool(self.header.aside), resumed=bool(self.header.resumed), counted=True)
         self.jobs = JobStates(db, now, self.header.fire_at)
@@ -85,7 +84,7 @@ class Transaction:
 
     def _shelves(self, *, aside: bool, resumed: bool, counted: bool) -> Shelves:
         broken = CircuitSets(self.db, self.now, self.circuits, any_=bool(self.header.broken))
-        return Shelves(self.db, self.counts, self.cache, broken, aside=aside, resumed=resumed, counted=counted)
+        return Shelves(self.db, self.counts, broken, aside=aside, resumed=resumed, counted=counted)
 
     def make_due(self) -> bool:
         """Make due runs startable, a bounded number of them; return whether more are due."""
@@ -100,11 +99,11 @@ class Transaction:
         return more
 
     def arrival(self, run: RunRow) -> SessionIntent | None:
-        """Return what a run says of its session when it joins later."""
+        """Return the session intent of a run that joins later."""
         return None if run.arrival is None else _arrival(run.arrival)
 
     def next_number(self) -> int:
-        """Return the acceptance number of one more run."""
+        """Return the next acceptance number."""
         self.accepted += 1
         return self.accepted
 
@@ -116,17 +115,16 @@ class Transaction:
         self.jobs.write()
 
     def write_shelves(self) -> None:
-        """Write what was moved so far, so that the tables say where each run is, and go on; the counts can wait."""
+        """Write the moves so far, so that the tables show where each run is; counts are written at the end."""
         self.shelves.write()
         self.rescheduled = self.rescheduled or self.shelves.future.is_changed
-        self.cache, self.forgot = StepCache(), True
         self.shelves = self._shelves(aside=True, resumed=True, counted=False)
         self.flow.shelves = self.shelves
 
     def next_due(self) -> int | None:
-        """Return when the next future run is due, or a question is answered too late, once this is written.
+        """Return the earliest due time after this transaction, to be called after `write`.
 
-        Also when a circuit is tried again behind which runs are parked.
+        Due times are those of future runs, deadlines of questions, and tries of circuits with parked runs.
         """
         if not self.rescheduled and not self.shelves.future.removed and not self.circuits.rescheduled:
             due_at, until = self.shelves.future.first(self.header.due_at), self.header.until
@@ -135,5 +133,5 @@ class Transaction:
         return None if soonest is None else int(soonest)
 
     def next_fire(self) -> int | None:
-        """Return when the first job is due, once this is written."""
+        """Return when the first job is due; to be called after `write`."""
         return self.jobs.soonest() if self.jobs.is_changed else self.header.fire_at

@@ -8,6 +8,7 @@ from laneway.core.records.policy import DEFAULT_LANES
 from laneway.core.transfer.move_state import MovePhase, Moving, in_words
 from laneway.core.transfer.pieces import Mark
 from laneway.errors import StoreUnavailable
+from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.runtime.wakeups import wake_everybody
@@ -26,38 +27,50 @@ TABLES = (
 )
 
 
-def shut_for(db: Database, after_commit: AfterCommit, move: str, place: str) -> Moving:
-    """Be the source of a move; see `MovingStore.shut_for`."""
+def move(db: Database, after_commit: AfterCommit, transition: Transition, now: int) -> Moved:
+    """Make a transition; see `MovingStore.move`."""
+    match transition:
+        case Shut(move, place):
+            return _shut(db, after_commit, move, place)
+        case Freeze(move):
+            return _freeze(db, move)
+        case Reopen(move):
+            return _reopen(db, after_commit, move, now)
+        case Arrive(move, place):
+            return _arrive(db, move, place)
+        case OpenUp(move):
+            return _open_up(db, move)
+
+
+def _shut(db: Database, after_commit: AfterCommit, move: str, place: str) -> Moved:
     found = standing(db)
     if found is None or found.phase is MovePhase.ARRIVED:
         db.execute(_SQL["stand"], (MovePhase.SHUT.value, move, place))
         wake_everybody(db, after_commit)
-        return Moving(phase=MovePhase.SHUT, move=move, place=place)
-    return found
+        found = Moving(phase=MovePhase.SHUT, move=move, place=place)
+    return Moved(found.move == move, found)
 
 
-def freeze(db: Database, move: str) -> int:
-    """Refuse all changes from now on; see `MovingStore.freeze`."""
+def _freeze(db: Database, move: str) -> Moved:
     found = standing(db)
     if found is None or found.move != move or not found.leaves:
         raise StoreUnavailable(f"this store is not the source of move {move} (any more)")
     [[busy]] = db.execute(_SQL["busy"]).fetchall()
     if not busy:
         db.execute(_SQL["stand"], (MovePhase.FROZEN.value, move, found.place))
-    return int(busy)
+    return Moved(not busy, leases=int(busy))
 
 
-def reopen(db: Database, after_commit: AfterCommit, move: str, now: int) -> bool:
-    """End the store's part in a move; see `MovingStore.reopen`."""
+def _reopen(db: Database, after_commit: AfterCommit, move: str, now: int) -> Moved:
     found = standing(db)
     if found is None or found.move != move or found.phase is MovePhase.ARRIVED:
-        return False
+        return Moved(done=False)
     if found.phase is MovePhase.ARRIVING:
         _clear(db)
         settings.declare_lanes(db, after_commit, DEFAULT_LANES, now)
     db.execute(_SQL["forget"])
     wake_everybody(db, after_commit)
-    return True
+    return Moved(done=True)
 
 
 def holds(db: Database) -> list[str]:
@@ -65,18 +78,16 @@ def holds(db: Database) -> list[str]:
     return in_words(*db.execute(_SQL["holds"]).fetchone())
 
 
-def arrive(db: Database, move: str, place: str) -> Moving:
-    """Be the target of a move; see `MovingStore.arrive`."""
+def _arrive(db: Database, move: str, place: str) -> Moved:
     found = standing(db)
     if found is not None and (found.move == move or found.phase is MovePhase.SHUT):
-        return found
+        return Moved(found.move == move, found)
     _clear(db)
     db.execute(_SQL["stand"], (MovePhase.ARRIVING.value, move, place))
-    return Moving(phase=MovePhase.ARRIVING, move=move, place=place)
+    return Moved(True, Moving(phase=MovePhase.ARRIVING, move=move, place=place))
 
 
-def open_up(db: Database, move: str) -> None:
-    """Become an ordinary store; see `MovingStore.open_up`."""
+def _open_up(db: Database, move: str) -> Moved:
     found = standing(db)
     if found is None or found.move != move:
         raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
@@ -84,6 +95,7 @@ def open_up(db: Database, move: str) -> None:
         db.execute(_SQL["note_asides"])
         db.execute(_SQL["note_broken"])
         db.execute(_SQL["stand"], (MovePhase.ARRIVED.value, move, found.place))
+    return Moved(done=True)
 
 
 def remember(db: Database, move: str, mark: Mark | None) -> None:

@@ -1,1 +1,1 @@
-"""The verbs of the store that change something."""
+"""The verbs of the store that write, each in one transaction."""

@@ -11,7 +11,8 @@ from laneway.core.lifecycle.arrivals import Stopped
 from laneway.core.records.run import Run, RunFilter
 from laneway.core.records.states import Move, RunState
 from laneway.errors import NotWaiting, UnknownRun, WrongState
-from laneway.ports.control import Swept
+from laneway.ports.control import Answer, Cancel, Pause, Resume, RunChange, Swept
+from laneway.ports.sessions import Extent
 from laneway.stores.tables.reads import runs
 from laneway.stores.tables.rows import controlled_run
 from laneway.stores.tables.rows.controlled_run import ControlledRun
@@ -27,26 +28,30 @@ _SQL = sql_names("control")
 _LAST = 2**62  # behind every acceptance number
 
 
-def cancel(db: Database, after_commit: AfterCommit, call: str, run_id: str, now: int, *, abandon: bool) -> Run:
-    """Cancel the run; see `ControlStore.cancel`."""
-    return _steer(
-        db, after_commit, call, run_id, now, lambda run_control, run: run_control.cancel(run, abandon=abandon)
-    )
+def change(
+    db: Database, after_commit: AfterCommit, call: str, run_id: str, change: RunChange, now: int
+) -> Run | WrongState | NotWaiting:
+    """Change the run; see `ControlStore.change_run`. An error is returned if what was done before it must stand."""
+    match change:
+        case Cancel(abandon):
+            return _steer(
+                db, after_commit, call, run_id, now, lambda run_control, run: run_control.cancel(run, abandon=abandon)
+            )
+        case Pause():
+            return _steer(db, after_commit, call, run_id, now, _pause)
+        case Resume():
+            return _resumed(db, after_commit, call, run_id, now)
+        case Answer(text, name):
+            return _answered(db, after_commit, call, run_id, text, name, now)
 
 
-def pause(db: Database, after_commit: AfterCommit, call: str, run_id: str, now: int) -> Run:
-    """Pause the run; see `ControlStore.pause`."""
-
-    def steer(run_control: RunControl, run: ControlledRun) -> None:
-        change = control.pause(run.stands, run.requested)
-        if change is not None:
-            run_control.apply(run, change)
-
-    return _steer(db, after_commit, call, run_id, now, steer)
+def _pause(run_control: RunControl, run: ControlledRun) -> None:
+    paused = control.pause(run.stands, run.requested)
+    if paused is not None:
+        run_control.apply(run, paused)
 
 
-def resume(db: Database, after_commit: AfterCommit, call: str, run_id: str, now: int) -> Run | WrongState:
-    """Resume the run; see `ControlStore.resume`. The error is returned if what was done before must stand."""
+def _resumed(db: Database, after_commit: AfterCommit, call: str, run_id: str, now: int) -> Run | WrongState:
     [run] = controlled_run.read(db, [_number(db, run_id)])
     if run.call == call:
         return runs.get(db, run_id)
@@ -65,10 +70,9 @@ def resume(db: Database, after_commit: AfterCommit, call: str, run_id: str, now:
     return WrongState(run.state, Move.RESUME) if gone else runs.get(db, run_id)
 
 
-def answer(
-    db: Database, after_commit: AfterCommit, call: str, run_id: str, answer: str, name: str | None, now: int
+def _answered(
+    db: Database, after_commit: AfterCommit, call: str, run_id: str, text: str, name: str | None, now: int
 ) -> Run | NotWaiting:
-    """Answer a question; see `MemoStore.answer`. The error of a late answer is returned: it has ended the run."""
     late = []
 
     def steer(run_control: RunControl, run: ControlledRun) -> None:
@@ -78,7 +82,7 @@ def answer(
             late.append(run)
             run_control.expire(run)
         else:
-            run_control.answer(run, answer, question)
+            run_control.answer(run, text, question)
 
     found = _steer(db, after_commit, call, run_id, now, steer)
     return NotWaiting(run_id, found.state.value) if late else found
@@ -116,13 +120,11 @@ def _unended(db: Database, wanted: RunFilter, after: int, until: int, limit: int
     return [number for (number,) in db.execute(_SQL["unended"], asked)]
 
 
-def stop(db: Database, after_commit: AfterCommit, call: str, name: str, now: int) -> Stopped:
-    """Cancel the session's oldest active run; see `SessionStore.stop`."""
-    return _stop(db, after_commit, call, now, lambda run_control: (arrivals.stop(run_control, name), []))
-
-
-def stop_all(db: Database, after_commit: AfterCommit, call: str, name: str, now: int, *, abandon: bool) -> Stopped:
-    """Cancel and drop all of the session; see `SessionStore.stop_all`."""
+def stop(db: Database, after_commit: AfterCommit, call: str, name: str, extent: Extent, now: int) -> Stopped:
+    """Stop what goes on in the session; see `SessionStore.stop`."""
+    if extent is Extent.OLDEST:
+        return _stop(db, after_commit, call, now, lambda run_control: (arrivals.stop(run_control, name), []))
+    abandon = extent is Extent.ABANDON
     return _stop(db, after_commit, call, now, lambda run_control: arrivals.stop_all(run_control, name, abandon=abandon))
 
 

@@ -1,9 +1,9 @@
-"""Firing jobs: the runs of a fire, its records and the job's next fire, all in one transaction.
+"""Fires of jobs: the runs of a fire, its records and the job's next fire time, in one transaction.
 
-*Race*: of those who have decided on one fire, the first to commit wins; the others find another version.
+*Race*: of those who decide on one fire, the first to commit wins; the others find another version of the job.
 
-*Crash*: before the commit nothing of it is there, and it is decided again; after it everything is, and the job is not
-due any more.
+*Crash*: before the COMMIT nothing is written, and the fire is decided again; after it everything is written, and the
+job is not due any more.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def fire(db: Database, after_commit: AfterCommit, firings: Sequence[Firing], now
 
 
 class _Firings:
-    """Firings on their way in, one after the other: the runs of one may end runs of another's job."""
+    """Firings, one after the other: the runs of one may end runs of another one's job."""
 
     def __init__(self, transaction: Transaction, after_commit: AfterCommit, firings: Sequence[Firing]) -> None:
         self._transaction, self._after_commit, self._firings = transaction, after_commit, firings
@@ -57,7 +57,7 @@ class _Firings:
         self._records: dict[tuple[str, int], FireRecord] = {}
 
     def fire(self) -> list[Fired]:
-        """Fire each whose job is at its version, and write it all."""
+        """Make each firing whose job has the expected version, and write all."""
         fired = [self._fire(firing) for firing in self._firings]
         self._batch.write()
         put_fires(self._db, self._records)
@@ -68,7 +68,7 @@ class _Firings:
         if job is None or firing.version not in (None, job.version):
             return Fired(False)
         receipts = tuple(self._accept(job, run) for run in firing.runs)
-        # Taking a run may have ended others of the job: it is to be looked at again.
+        # Accepting a run may have ended other runs of the job, so the job is read again.
         self._apply(self._jobs.get(job.id) or job, firing, receipts)
         return Fired(True, receipts)
 

@@ -10,7 +10,8 @@ import msgspec
 
 from laneway.core.jobs.record import JobRecord
 from laneway.errors import JobExists
-from laneway.stores.tables.rows.jobs import as_text, find, soonest
+from laneway.ports.jobs import AddJob, EditJob, JobChange, RemoveJob
+from laneway.stores.tables.rows.jobs import as_text, find, remove, soonest
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.wakeups import wake_for_fire
 from laneway.stores.tables.sql.database import Database
@@ -19,8 +20,18 @@ from laneway.stores.tables.sql.statements import sql_names
 _SQL = sql_names("jobs")
 
 
-def add(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> JobRecord:
-    """Keep a new job; see `JobStore.add_job`."""
+def change(db: Database, after_commit: AfterCommit, change: JobChange, now: int) -> JobRecord | None:
+    """Add, edit or remove a job; see `JobStore.change_job`."""
+    match change:
+        case AddJob(job):
+            return _add(db, after_commit, job, now)
+        case EditJob(job):
+            return _edit(db, after_commit, job, now)
+        case RemoveJob(job_id):
+            return _remove(db, job_id)
+
+
+def _add(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> JobRecord:
     known = find(db, job.id)
     if known is not None:
         return known
@@ -28,8 +39,7 @@ def add(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> Jo
     return job
 
 
-def change(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> JobRecord | None:
-    """Write a changed job; see `JobStore.change_job`."""
+def _edit(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) -> JobRecord | None:
     known = find(db, job.id)
     if known is None or (known.call == job.call and job.call):
         return known
@@ -38,6 +48,13 @@ def change(db: Database, after_commit: AfterCommit, job: JobRecord, now: int) ->
     job = msgspec.structs.replace(job, version=job.version + 1)
     _put(db, after_commit, job, now)
     return job
+
+
+def _remove(db: Database, job_id: str) -> JobRecord | None:
+    known = find(db, job_id)
+    if known is not None:
+        remove(db, job_id)
+    return known
 
 
 def restart_time(db: Database, now: int) -> None:

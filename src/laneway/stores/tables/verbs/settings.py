@@ -6,6 +6,7 @@ What is set is written first, so that the transaction that follows reads it like
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import assert_never
 
 import msgspec
 
@@ -15,6 +16,16 @@ from laneway.core.records.policy import NO_RULE, Lane, Rule
 from laneway.core.records.states import RunState
 from laneway.errors import UnknownLane
 from laneway.ports.gates import Held
+from laneway.ports.settings import (
+    BreakerClosed,
+    Hold,
+    LaneSetting,
+    LaneUnset,
+    SessionSetting,
+    Setting,
+    TaskDisabled,
+    UserCap,
+)
 from laneway.stores.tables.rows import controlled_run
 from laneway.stores.tables.rows.settings import ruled_sessions
 from laneway.stores.tables.runtime.after_commit import AfterCommit
@@ -40,23 +51,41 @@ def declare_lanes(db: Database, after_commit: AfterCommit, lanes: Sequence[Lane]
         _reopen(db, after_commit, [lane.name for lane in changed], now)
 
 
-def set_lane(db: Database, after_commit: AfterCommit, lane: Lane, now: int) -> None:
-    """Set a lane; see `LaneStore.set_lane`."""
+def put(db: Database, after_commit: AfterCommit, setting: Setting, now: int) -> None:
+    """Set what an operator sets; see `SettingStore.set`."""
+    match setting:
+        case LaneSetting(lane):
+            _rule_lane(db, after_commit, lane, now)
+        case LaneUnset(name):
+            _unset_lane(db, after_commit, name, now)
+        case UserCap(user, lane_name, cap):
+            _set_cap(db, after_commit, user, lane_name, cap, now)
+        case SessionSetting(name, rule, throttled):
+            _set_session(db, after_commit, name, rule, throttled, now)
+        case Hold(what, name, held):
+            _hold(db, after_commit, what, name, now, held=held)
+        case TaskDisabled(task, disabled):
+            _disable(db, after_commit, task, now, disabled=disabled)
+        case BreakerClosed(task, of_user):
+            _close_breaker(db, after_commit, task, of_user, now)
+        case _:
+            assert_never(setting)
+
+
+def _rule_lane(db: Database, after_commit: AfterCommit, lane: Lane, now: int) -> None:
     declared = next((declared for _, declared, _ in _lane_rules(db, [lane.name])), lane)
     _set_lane(db, lane, declared, lane)
     _reopen(db, after_commit, [lane.name], now)
 
 
-def unset_lane(db: Database, after_commit: AfterCommit, name: str, now: int) -> None:
-    """Let what is declared hold again; see `LaneStore.unset_lane`."""
+def _unset_lane(db: Database, after_commit: AfterCommit, name: str, now: int) -> None:
     _refuse_unknown(db, name)
     [[_, declared, _]] = _lane_rules(db, [name])
     _set_lane(db, declared, declared, None)
     _reopen(db, after_commit, [name], now)
 
 
-def set_cap(db: Database, after_commit: AfterCommit, user: str, lane: str, cap: int | None, now: int) -> None:
-    """Set a user's cap in a lane; see `UserStore.set_cap`."""
+def _set_cap(db: Database, after_commit: AfterCommit, user: str, lane: str, cap: int | None, now: int) -> None:
     _refuse_unknown(db, lane)
     if cap is None:
         db.execute(_SQL["drop_cap"], (user, lane))
@@ -65,10 +94,9 @@ def set_cap(db: Database, after_commit: AfterCommit, user: str, lane: str, cap: 
     _let_user_go_on(db, after_commit, user, now)
 
 
-def set_session(
+def _set_session(
     db: Database, after_commit: AfterCommit, name: str, rule: Rule, throttled: bool | None, now: int
 ) -> None:
-    """Set what is given of a session's rule; see `SessionStore.set_session`."""
     before, _ = ruled_sessions(db, [name]).get(name, (NO_RULE, False))
     ruled = NO_RULE if rule == NO_RULE and throttled is None else rule.over(before)
     if ruled == NO_RULE:
@@ -85,8 +113,7 @@ def set_session(
     _change(db, after_commit, now, go_on)
 
 
-def hold(db: Database, after_commit: AfterCommit, what: Held, name: str, now: int, *, held: bool) -> None:
-    """Pause or resume; see `GateStore.hold`."""
+def _hold(db: Database, after_commit: AfterCommit, what: Held, name: str, now: int, *, held: bool) -> None:
     if what is Held.LANE:
         _refuse_unknown(db, name)
         db.execute(_SQL["pause_lane"], (held, name))
@@ -102,15 +129,13 @@ def hold(db: Database, after_commit: AfterCommit, what: Held, name: str, now: in
         _change(db, after_commit, now, lambda transaction: _hold_session(transaction, name, held=held))
 
 
-def disable(db: Database, after_commit: AfterCommit, task: str, now: int, *, disabled: bool) -> None:
-    """Refuse a task's new runs, or not any more; see `GateStore.disable`."""
+def _disable(db: Database, after_commit: AfterCommit, task: str, now: int, *, disabled: bool) -> None:
     db.execute(_SQL["disable" if disabled else "enable"], (task,))
     if not disabled:
-        close_breaker(db, after_commit, task, None, now)
+        _close_breaker(db, after_commit, task, None, now)
 
 
-def close_breaker(db: Database, after_commit: AfterCommit, task: str, user: str | None, now: int) -> None:
-    """Close a circuit; see `GateStore.close_breaker`."""
+def _close_breaker(db: Database, after_commit: AfterCommit, task: str, user: str | None, now: int) -> None:
     circuits.close(db, task, user)
     wake_for_work(db, after_commit, now)
 

@@ -1,17 +1,19 @@
-"""Stepping: settle what finished, make due runs startable, claim what fits, rest if nothing came. One transaction.
+"""A worker's step: settle finished runs, make due runs startable, claim runs, mark the worker as idle if none fits.
 
-**Repeating.** A step carries its call number. The answer to the newest one can be built again: the claims are the
-leases of that call, the rest stands in the worker's row. A worker takes no new number before it has its answer, so one
-is enough to remember. Only a step that was lent is done before the worker has asked for it, and maybe before it has
-heard the answer to the one before: that was nothing, or it would not have been lent.
+All of this is one transaction.
 
-**Resting.** Whether there is anything to claim, and the mark that the worker rests, are one transaction; whoever makes
-a run startable later sees the mark and sends a wake-up. *Race*: none, one of the two commits first.
+**Repeats.** A step has a call number. The reply to the newest step can be built again: the claims are the leases of
+that call, the other fields are in the worker's row. A worker uses no new number before it has the reply, so one reply
+is enough. Only a step that is made ahead, for an idle worker, comes before the worker sends it, perhaps even before the
+worker has the reply to the step before. That reply is empty then, or no step would have been made ahead.
 
-**Losing.** A server that failed may come back, or be replaced by another, without its last moments. What a worker was
-given then it executes, and what it settled is its own again, and nobody would ever settle that. So a worker says which
-step its store must know (`Step.last`), and is told if it does not. A step in which nothing was said or given may be
-lost: only who rests is wrong then, until its next step.
+**Idle workers.** The claim and the mark that the worker is idle are in one transaction. A later transaction that makes
+a run startable reads the mark and sends a wake-up. *Race*: none, one of the two commits first.
+
+**Lost commits.** A server may fail and come back, or be replaced, without its last transactions. Then a worker executes
+runs that it holds no lease of, and settled runs are leased to it again, for ever. So a worker sends the number of the
+step that its store must know (`Step.last`), and gets an error if the store does not. A lost step without results and
+claims is harmless: only the idle marks are wrong, until the next step.
 """
 
 from __future__ import annotations
@@ -22,13 +24,11 @@ import msgspec
 
 from laneway.core.lifecycle.step import Step, StepReply, has_lent, named_in
 from laneway.core.queue.claim import MOST_MOVES
-from laneway.core.queue.turns import LaneBook
 from laneway.core.records.run import Claimed, handed
 from laneway.core.transfer.move_state import MovePhase, Moving
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
 from laneway.stores.tables.rows import jobs
-from laneway.stores.tables.rows.leased_run import leased
 from laneway.stores.tables.rows.leases import as_claimed, requests
 from laneway.stores.tables.rows.settings import paused
 from laneway.stores.tables.rows.shelf import FRONT
@@ -38,60 +38,63 @@ from laneway.stores.tables.rules.settlements import Settlements, named
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.commit_options import Prefetch
 from laneway.stores.tables.runtime.move_state import standing
-from laneway.stores.tables.runtime.step_cache import StepCache
+from laneway.stores.tables.runtime.step_cache import CachedLane, CachedWorker, StepCache
 from laneway.stores.tables.runtime.wakeups import tasks, wake_for_work
 from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
 from laneway.stores.tables.state.due_runs import FIRST
-from laneway.stores.tables.state.lane_counts import lane_queries
+from laneway.stores.tables.state.lane_counts import lane_query
 from laneway.stores.tables.state.transaction import Transaction, header_queries
+from laneway.stores.tables.state.user_counts import turn_query
 
 _SQL = sql_names("steps")
 _LEASED = sql_names("settlements")["leased"]
 _READY_LANES, _READY = sql_names("counts")["ready_lanes"], sql_names("shelves")["ready"]
 
-_FEW = 16  # lanes: of more it is not asked ahead what is ready
-_LEAST = 8  # ready runs to read of a lane: some may have to be parked
+_FEW = 16  # lanes: ready runs are prefetched of no more
+_LEAST = 8  # ready runs to read of a lane: some of them may have to be parked
 
 _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 def prefetch(step: Step, *, is_ahead: bool = False) -> Prefetch:
-    """Return what the step will read first. One that `is_ahead` is made for what was just submitted."""
+    """Return the first queries of the step. One that `is_ahead` is made for runs that were just submitted."""
 
     def questions(cache: StepCache) -> Iterator[Query]:
         if is_ahead or _follows(step, cache) is None:
             yield Query(_SQL["worker"], (step.incarnation,))
         yield from header_queries(step.incarnation)
-        if not cache.leases and (numbers := named(step)):
+        if numbers := named(step):
             yield Query(_LEASED, (as_json(numbers), step.incarnation))
         if step.room > 0:
             if not (is_ahead or step.results):
                 yield FIRST  # a step without results is made because something is due, or was submitted
-            if cache.unopened is None:
-                yield Query(_READY_LANES)
-            known = {lane: book for lane, (book, _) in cache.lanes.items()}
-            # Where nothing is ready, something may be due, or just submitted.
-            busy = [lane for lane, book in known.items() if book.ready()] or cache.recent_lanes
+            yield Query(_READY_LANES)
+            # If nothing is ready according to the cache, runs may be due, or just submitted.
+            busy = [name for name, counts in cache.lanes.items() if counts.has_ready] or cache.recent_lanes
             for lane in busy if len(busy) <= _FEW else ():
-                book = known.get(lane)
-                if book is None:
-                    yield from lane_queries(lane)
-                if book is None or book.ready():  # else nothing is, unless others have written
-                    yield Query(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), book))
+                counts = cache.lanes.get(lane)
+                yield turn_query(lane, {""})  # of runs without a user
+                if counts is None:
+                    yield lane_query(lane)
+                if counts is None or counts.has_ready:  # else nothing is ready, unless other transactions have written
+                    yield Query(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), counts))
 
     return questions
 
 
-def _ready_ahead(step: Step, lanes: int, book: LaneBook | None) -> int:
+def _ready_ahead(step: Step, lanes: int, counts: CachedLane | None) -> int:
     most = _page(step, lanes)
-    return most if book is None else min(most, max(_LEAST, book.room() + len(step.results)))
+    if counts is None:
+        return most
+    room = 0 if counts.paused else counts.lane.limit - counts.active
+    return min(most, max(_LEAST, room + len(step.results)))
 
 
 def take_step(
     db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache | None = None
 ) -> StepReply:
-    """Do the step; see `WorkerStore.step`. The next one finds in `cache` what it needs."""
+    """Make the step; see `WorkerStore.step`. The `cache` keeps what the next step needs."""
     cache = cache or StepCache()
     known = _follows(step, cache)
     if known is not None:
@@ -103,7 +106,7 @@ def take_step(
     if step.last > call:
         raise LeaseLost(f"this store has lost what incarnation {step.incarnation} did last")
     leaving = _leaving(db) if moves else None
-    # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
+    # Race: a copy of an older step may arrive after its successor; nobody waits for its reply.
     if step.call <= call:
         same = _same_answer(db, step.incarnation, call, *answer)
         if is_ahead and step.call < call:  # the one before had found nothing, or the newest were not made ahead
@@ -115,14 +118,14 @@ def take_step(
         step = msgspec.structs.replace(step, room=0, park=False)
     reply = _taken(db, after_commit, step, now, incarnation, call, cache)
     if leaving is not None:
-        cache.clear()  # the next step is to be told, too
+        cache.clear()  # the next step needs this reply, too
     return _to(reply, leaving)
 
 
 def take_step_ahead(
     db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache
 ) -> StepReply | None:
-    """Do the next step of an idle worker for it; None, and nothing is done, if this is not its next step any more."""
+    """Make the next step of an idle worker; None, with nothing done, if this is not its next step any more."""
     db.expect(*prefetch(step, is_ahead=True)(cache))
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None:
@@ -145,7 +148,7 @@ def _taken(
     is_ahead: bool = False,
 ) -> StepReply:
     transaction = begin(db, after_commit, now, step.incarnation, cache)
-    # First what is due: what a result lets join its session comes behind it.
+    # Due runs first: a run that joins its session because of a result comes after them.
     behind = transaction.make_due()
     settlements = Settlements(transaction, after_commit, step, behind=behind)
     settlements.settle()
@@ -153,29 +156,26 @@ def _taken(
     claimed, more = _claim(transaction, step, tasks(incarnation), call)
     transaction.write()
     reply = _answer(transaction, step, claimed, settlements.refused, more=more, is_ahead=is_ahead)
-    # The one who asks has just looked for itself: if it alone rests, there is nobody to wake, unless what it claimed
-    # let its session go on in a lane that the claim did not look at.
+    # The worker of this step has just looked itself: if no other is idle, there is nobody to wake up. Exception: a
+    # claim started a session's next run in a lane that the claim did not look at.
     if transaction.header.resting or (len(claimed) < step.room and transaction.counts.lanes.startable()):
         wake_for_work(db, after_commit, now)
     after_commit.events = after_commit.events or bool(claimed or step.results or step.emitted)
-    cache.workers[step.incarnation] = incarnation, step.call
-    # What becomes of messages is written by itself, and may be about any run.
-    if transaction.inboxes or transaction.forgot or cache.is_full:
-        cache.clear()
+    cache.workers[step.incarnation] = CachedWorker(incarnation, step.call)
     return reply
 
 
 def _follows(step: Step, cache: StepCache) -> str | None:
-    """Return the incarnation as it is stored if this step follows one in the cache: nothing else need be known.
+    """Return the incarnation, as it is stored, if this step follows one in the cache: then its row need not be read.
 
-    Whatever lets it leave, or gives the store a part in a move, clears the cache.
+    Every call that lets an incarnation leave, or gives the store a part in a move, clears the cache.
     """
-    incarnation, call = cache.workers.get(step.incarnation, ("", 0))
-    return incarnation if incarnation and step.last <= call == step.call - 1 else None
+    worker = cache.workers.get(step.incarnation)
+    return worker.incarnation if worker is not None and step.last <= worker.call == step.call - 1 else None
 
 
 def _leaving(db: Database) -> Moving | None:
-    """Return how the store stands if it is the source of a move."""
+    """Return the state of the move if the store is its source."""
     moving = standing(db)
     return moving if moving is not None and moving.leaves else None
 
@@ -244,7 +244,7 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
     started, more = transaction.flow.claim(lanes, step.room, known, turn, spare, transaction.now)
     transaction.shelves.bodies(started)
     taken = Inboxes(transaction).counts(started)
-    leases, cache = list[Row](), transaction.cache
+    leases = list[Row]()
     worker, call, now = step.incarnation, step.call, transaction.now
     for nth, run in enumerate(started):
         number = run.number
@@ -252,9 +252,6 @@ def _claim(transaction: Transaction, step: Step, known: frozenset[str], turn: in
         if taken:
             run.messages = taken.get(number, 0)
         leases.append((number, run.fence, run.attempt, worker, call, nth, now, run.events))
-        if not run.kept:
-            cache.leases[number] = leased(run, worker, now)
-    cache.rows += len(started)
     transaction.db.insert(_SQL["lease"], leases)
     kept = [(run.messages, run.kept, run.number) for run in started if run.kept or run.messages]
     transaction.db.each(_SQL["lease_kept"], kept)

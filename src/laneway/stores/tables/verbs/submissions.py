@@ -1,14 +1,14 @@
-"""Submitting: accept a batch, each run at most once.
+"""Submissions: accept a batch, each run at most once.
 
-**A uniform batch** is one of plain runs of one task that go to one lane. Nothing of them is decided one by one, so one
-look at the lane, one place for all of them, and a handful of statements are enough. If anything stands in the way (no
-such lane, a bound, a disabled task, a part in a move, runs that are due or a question whose time is over, an id that
-was seen before) it is accepted like any other batch.
+**A uniform batch** has plain runs of one task for one lane. No run needs a decision of its own, so one read of the
+lane, one place in its order for all runs, and a handful of statements are enough. In some cases (no such lane, a bound,
+a disabled task, a part in a move, runs that are due, a question past its deadline, an id that exists) it is accepted
+like any other batch.
 
-**Any other batch** is accepted run by run, and written in the belief that its ids are new, which the unique index
-checks for nothing. If one is not, all of it is undone and done again, this time with a look at what is there: a
-repeated submission is rare and may cost more. What the index cannot tell, because nothing would be written, or would be
-before the index is asked, is made sure of first: see `Batch.sure`.
+**Any other batch** is accepted run by run and written as if all ids were new; the unique index checks this at no cost.
+If an id exists, everything is undone and repeated with a look at the existing ids: a repeated submission is rare and
+may cost more. Some cases look first, see `Batch.sure`: those that write no run, and those that write something before
+it.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _KNOWN = sql_names("acceptance")["known"]
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
 _REMEMBERED = {ReceiptOutcome.ACCEPTED, ReceiptOutcome.MERGED, ReceiptOutcome.STEERED}
-_SURE = 16  # ids of so few are looked for ahead: to wait for the index takes longer
+_SURE = 16  # ids of a batch up to this size are prefetched: to wait for the index takes longer
 
 
 def prefetch(batch: Sequence[NewRun]) -> Prefetch:
-    """Return what the submission will read first, if all are like the first of them."""
+    """Return the first queries of the submission, if all its runs are like the first one."""
 
     def questions(_: StepCache) -> Iterator[Query]:
         if batch and batch[0].is_plain:
@@ -57,7 +57,7 @@ def prefetch(batch: Sequence[NewRun]) -> Prefetch:
 
 
 def submit_uniform(db: Database, after_commit: AfterCommit, batch: Sequence[NewRun], now: int) -> list[Receipt] | None:
-    """Accept a uniform batch; None, and nothing is written, if it is none or if anything stands in its way."""
+    """Accept a uniform batch; None, with nothing written, if it is not uniform or has to be accepted run by run."""
     if not batch or not _is_uniform(batch):
         return None
     task, lane = batch[0].task, batch[0].lane
@@ -97,13 +97,13 @@ def _is_uniform(batch: Sequence[NewRun]) -> bool:
 
 
 class _RepeatedError(Exception):
-    """An id was seen before; nothing of the batch is written."""
+    """An id exists; nothing of the batch is written."""
 
 
 def submit(
     db: Database, after_commit: AfterCommit, batch: Sequence[NewRun], now: int, *, posted: bool = False
 ) -> list[Receipt]:
-    """Accept the batch; see `RunStore.submit`. What was `posted` before a move began is still taken in."""
+    """Accept the batch; see `RunStore.submit`. Submissions `posted` before a move began are still accepted."""
     receipts = submit_uniform(db, after_commit, batch, now)
     if receipts is not None:
         return receipts
@@ -122,9 +122,9 @@ def submit(
 
 
 class Batch:
-    """One batch on its way in, accepted run by run.
+    """A batch that is accepted run by run.
 
-    `known` are the receipts of what was submitted before; None while nobody has looked.
+    `known` are the receipts of submissions whose ids exist; None before they were looked up.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ class Batch:
         self._fetch(batch)
 
     def accept(self) -> list[Receipt]:
-        """Give each its place and its receipt, in order, and write it all."""
+        """Accept all in order, write them, and return their receipts."""
         batch = self._batch
         if self._transaction.header.taken and any(new.session is not None for new in batch):
-            # A message that was taken is no run, so the index does not know its id.
+            # A message is no run, so its id is not in the index.
             self.sure()
         accept = self.accept_one if self._careful else self._accept_new
         receipts = [accept(new) for new in batch]
@@ -157,7 +157,7 @@ class Batch:
         return self._intake.accept(new, self._lanes[new.lane])
 
     def accept_one(self, new: NewRun) -> Receipt:
-        """Give one of the batch its place and its receipt, once somebody has looked what is `known`."""
+        """Accept one submission of the batch, after `known` was looked up; return its receipt."""
         assert self._known is not None
         receipt = self._known.get(new.id)
         if receipt is None:
@@ -167,25 +167,25 @@ class Batch:
         return receipt
 
     def write(self) -> None:
-        """Write what was accepted, and all that it changed."""
+        """Write the accepted runs, and everything they changed."""
         self._intake.write()
         self._transaction.write()
 
     def sure(self) -> None:
-        """Make sure that no id of the batch was seen before, in the store or in the batch; raise if one was."""
+        """Raise _RepeatedError if an id of the batch exists, or is in the batch twice."""
         if self._known is None:
             self._known = known(self._transaction.db, self._batch)
             if self._known or len({new.id for new in self._batch}) < len(self._batch):
                 raise _RepeatedError
 
     def flush(self) -> None:
-        """Write what was accepted so far, so that the tables say where each run is, and go on; the counts can wait."""
+        """Write the runs accepted so far, so that the tables show where each is; counts are written at the end."""
         self.sure()
         self._intake.write()
         self._transaction.write_shelves()
 
     def _fetch(self, batch: Sequence[NewRun]) -> None:
-        """Load what the rules will ask about these runs, in a few queries instead of some per run."""
+        """Load what the rules need for these runs, in a few queries instead of several per run."""
         users: dict[str, set[str]] = {}
         turns: dict[str, set[tuple[str | None, int]]] = {}
         for new in batch:

@@ -1,4 +1,4 @@
-"""Who is alive: registering, renewing, leaving, and taking over from the dead. The judgement is `liveness`."""
+"""Incarnations: register, renew, leave, and take over from dead ones; `core.records.liveness` tells which are dead."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SQL = sql_names("workers")
 
 
 def register(db: Database, incarnation: Incarnation, socket: str | None, now: int) -> None:
-    """Make the incarnation known; see `WorkerStore.register`."""
-    # One that knows no tasks can claim nothing: it may take over from the dead of a store that is shut.
+    """Register the incarnation; see `WorkerStore.register`."""
+    # An incarnation without tasks claims nothing: it may take over from dead ones while the store is shut.
     refuse(db, new=bool(incarnation.tasks))
     text = msgspec.json.encode(incarnation).decode()
     row = (incarnation.id, text, incarnation.lease, now, socket)
@@ -38,7 +38,7 @@ def renew(db: Database, incarnation: str, now: int) -> RenewReply:
 def reclaim(
     db: Database, after_commit: AfterCommit, incarnation: str, gone: Sequence[str], limit: int, now: int
 ) -> ReclaimReply:
-    """Take over from the dead; see `WorkerStore.reclaim`."""
+    """Take over from dead incarnations; see `WorkerStore.reclaim`."""
     heartbeat = _renew(db, incarnation, now)
     for other, lease, renewed_at, left in db.execute(_SQL["others"], (incarnation,)).fetchall():
         if left or other in gone or heartbeat.lapsed(renewed_at, lease, now):
@@ -51,10 +51,10 @@ def reclaim(
 
 
 def leave(db: Database, after_commit: AfterCommit, incarnation: str, now: int) -> None:
-    """Say good-bye; see `WorkerStore.leave`."""
+    """Mark the incarnation as left; see `WorkerStore.leave`."""
     db.execute(_SQL["bury"], (incarnation,))
     db.execute(_SQL["forget"], (incarnation,))
-    # The one that leaves may have been woken for work that it did not take.
+    # The worker that leaves may have been woken up for runs that it did not claim.
     wake_for_work(db, after_commit, now)
 
 

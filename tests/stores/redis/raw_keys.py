@@ -1,26 +1,50 @@
-"""A Redis store behind its back: what is in it, and changes that nobody told the store of."""
+"""The keys of a Redis store, read and changed without the store."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
-from laneway.stores.redis.store import RedisStore
+from laneway.stores.redis.client.client import RedisClient
+from laneway.stores.redis.client.scripts import script
+from tests.stores.redis.tools import opened_client
 
 Part = str | bytes | int
 
 
-class Behind:
+@asynccontextmanager
+async def raw_keys(url: str) -> AsyncIterator[RawKeys]:
+    """Give the keys of the store at this address."""
+    async with opened_client(url) as client:
+        yield RawKeys(client)
+
+
+class RawKeys:
     """The keys of one store, without their prefix."""
 
-    def __init__(self, store: RedisStore) -> None:
-        self._link, self._prefix = store._link, store._address.prefix
+    def __init__(self, client: RedisClient) -> None:
+        self._client, self._prefix = client, client.address.prefix
 
     async def do(self, command: str, key: str, *parts: Part) -> Any:
-        """Give a command about one key."""
-        return await self._link.command(command, f"{self._prefix}:{key}", *parts)
+        """Send a command about one key."""
+        return await self._client.command(command, f"{self._prefix}:{key}", *parts)
+
+    async def encoding(self, key: str) -> Any:
+        """Return how the server encodes the key's value."""
+        return await self._client.command("OBJECT", "ENCODING", f"{self._prefix}:{key}")
+
+    async def run(self, verb: str, now: int) -> None:
+        """Run a script without arguments at that time."""
+        await self._client.call(script(verb), now, msgspec.msgpack.encode([]))
+
+    async def calls(self) -> int:
+        """Return how many scripts the server has run. One that it gets for the first time counts as two."""
+        stats = await self._client.info("commandstats")
+        texts = [text for name, text in stats.items() if name.startswith("cmdstat_eval")]
+        return sum(int(text.split("=")[1].split(",")[0]) for text in texts)
 
     async def change(self, key: str, field: str, edit: Callable[[list[Any]], None]) -> None:
         """Change what is packed under a field of a hash."""
@@ -50,9 +74,9 @@ class Behind:
         """Go through all keys and their types."""
         cursor = "0"
         while True:
-            after, page = await self._link.command("SCAN", cursor, "MATCH", f"{self._prefix}:*", "COUNT", 1000)
+            after, page = await self._client.command("SCAN", cursor, "MATCH", f"{self._prefix}:*", "COUNT", 1000)
             for key in page:
-                kind = await self._link.command("TYPE", key)
+                kind = await self._client.command("TYPE", key)
                 yield key.decode().removeprefix(f"{self._prefix}:"), kind.decode()
             cursor = after.decode()
             if cursor == "0":

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from laneway.cli.demo.sandbox import DemoWorker, Sandbox
 from laneway.cli.demo.screen import Row, Screen
-from laneway.cli.demo.stage import Stage, WorkerProcess
 from laneway.cli.shell.formats import spoken
 from laneway.core.records.events import Event
 from laneway.engine.client.submissions import Submission
@@ -70,13 +70,13 @@ class Followed:
 
 
 @dataclass
-class Scene:
+class DemoContext:
     """The play as it stands: the app, the worker, the facts and receipts so far."""
 
     app: Scheduler
-    stage: Stage
+    sandbox: Sandbox
     screen: Screen
-    worker: WorkerProcess
+    worker: DemoWorker
     pace: float
     facts: list[Fact]
     receipts: list[str] = field(default_factory=list)

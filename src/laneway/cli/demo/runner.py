@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from laneway.cli.demo.chapters import CHAPTERS
+from laneway.cli.demo.context import DemoContext, Fact
 from laneway.cli.demo.ledger import Ledger, audit
-from laneway.cli.demo.scene import Fact, Scene
+from laneway.cli.demo.sandbox import COMMAND, Sandbox, sandbox
 from laneway.cli.demo.screen import Screen
-from laneway.cli.demo.stage import COMMAND, Stage, stage
 from laneway.cli.shell.errors import FAILED, FINE, INTERRUPTED, say
 from laneway.cli.shell.formats import spoken
 from laneway.cli.shell.output import print_json
@@ -49,7 +49,7 @@ def perform(*, check: bool, keep: Path | None, as_json: bool) -> int:
 async def _perform(screen: Screen, *, check: bool, keep: Path | None, as_json: bool) -> int:
     report, began = Report(), time.monotonic()
     _end_orderly()
-    async with stage(keep) as set_up:
+    async with sandbox(keep) as set_up:
         await _play(set_up, screen, report, pace=QUICK if check else 1.0)
         report.seconds = time.monotonic() - began
         _close(screen, report)
@@ -70,22 +70,22 @@ def _end_orderly() -> None:
         loop.add_signal_handler(number, play.cancel)
 
 
-async def _play(set_up: Stage, screen: Screen, report: Report, *, pace: float) -> None:
+async def _play(set_up: Sandbox, screen: Screen, report: Report, *, pace: float) -> None:
     screen.line("laneway demo: a SQLite file and real processes" + (", half a minute" if pace == 1 else ""), "bold")
     async with set_up.scheduler() as app:
         worker, took = await set_up.start_worker()
         screen.command(COMMAND, f"pid {worker.pid}, ready after {spoken(took)}")
-        scene = Scene(app, set_up, screen, worker, pace, report.facts)
+        demo = DemoContext(app, set_up, screen, worker, pace, report.facts)
         for number, (name, text, chapter) in enumerate(CHAPTERS, 1):
             screen.chapter(number, name, text)
             try:
-                await asyncio.wait_for(chapter(scene), CHAPTER_WITHIN)
+                await asyncio.wait_for(chapter(demo), CHAPTER_WITHIN)
             except (TimeoutError, LanewayError) as error:
                 why = str(error) or f"not finished after {spoken(CHAPTER_WITHIN)}"
-                scene.fact(name, f"{why}; the worker's last words: {set_up.last_words()}", holds=False)
+                demo.fact(name, f"{why}; the worker's last words: {set_up.last_words()}", holds=False)
                 return
-        report.ledger = await audit(app, scene.receipts)
-        scene.facts.append(Fact("ledger", _in_words(report.ledger), report.ledger.balanced))
+        report.ledger = await audit(app, demo.receipts)
+        demo.facts.append(Fact("ledger", _in_words(report.ledger), report.ledger.balanced))
 
 
 def _in_words(ledger: Ledger) -> str:

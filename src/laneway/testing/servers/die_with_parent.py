@@ -1,4 +1,4 @@
-"""Become a program that dies with who asked for it: `python leash.py PARENT USER GROUP PROGRAM ARGUMENT...`.
+"""Become a program that dies with who asked for it: `python die_with_parent.py PARENT USER GROUP PROGRAM ARGUMENT...`.
 
 A watcher is left beside the program, which keeps the process id of this one. It waits for either of them to end, by
 kill -9 too, and takes the program and its children along with its parent. It goes by processes: a parent's thread that

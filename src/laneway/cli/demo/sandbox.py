@@ -25,7 +25,7 @@ READY_WITHIN = 20.0  # seconds a worker may take to start
 COMMAND = f"laneway worker tour:app --concurrency {CONCURRENCY}"
 
 
-class WorkerProcess:
+class DemoWorker:
     """A real `laneway worker`, on a leash."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
@@ -51,13 +51,13 @@ class WorkerProcess:
         await self._process.wait()
 
 
-class Stage:
+class Sandbox:
     """The directory and the processes in it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.url = f"sqlite:///{directory / 'laneway.db'}"
-        self._workers: list[WorkerProcess] = []
+        self._workers: list[DemoWorker] = []
 
     def scheduler(self) -> Scheduler:
         """Return the app's scheduler, as any other process that submits would import it."""
@@ -70,11 +70,11 @@ class Stage:
         app: Scheduler = module.app
         return app
 
-    async def start_worker(self) -> tuple[WorkerProcess, float]:
+    async def start_worker(self) -> tuple[DemoWorker, float]:
         """Start one more worker; return it once it is ready, and the seconds that took."""
         began = time.monotonic()
         log = self.directory / f"worker-{len(self._workers) + 1}.log"
-        command = ("-m", "laneway.cli.demo.leash", *COMMAND.split()[1:], "--json")
+        command = ("-m", "laneway.cli.demo.die_with_parent", *COMMAND.split()[1:], "--json")
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -87,7 +87,7 @@ class Stage:
                 # Ctrl-C is the demo's to handle; its workers must not hear of it on their own.
                 start_new_session=True,
             )
-        worker = WorkerProcess(process, log)
+        worker = DemoWorker(process, log)
         self._workers.append(worker)
         await worker.ready()
         return worker, time.monotonic() - began
@@ -103,11 +103,11 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def stage(keep: Path | None) -> AsyncIterator[Stage]:
+async def sandbox(keep: Path | None) -> AsyncIterator[Sandbox]:
     """Set the stage: in `keep`, which then stays, or in a temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="laneway-demo-")) if keep is None else _fresh(keep)
     shutil.copy(TOUR, directory)
-    play = Stage(directory)
+    play = Sandbox(directory)
     try:
         yield play
     finally:
