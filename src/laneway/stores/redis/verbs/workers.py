@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.lifecycle.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.lifecycle.step import PushedReply, ReclaimReply, RenewReply, Step, StepReply
 from laneway.core.records.liveness import Incarnation
 from laneway.ports.clock import Clock
-from laneway.ports.workers import Standby
+from laneway.ports.workers import WakeHandle
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import claimed, requests
 from laneway.stores.redis.verbs.base import Calling, unpack
@@ -61,21 +61,21 @@ class Working(Calling):
 
 def _hearer(wake: Callable[[], None]) -> Callable[[bytes], None]:
     """Return what wakes a worker, and hands over the answer that a wake-up brings (`fast/claim_ahead.lua`)."""
-    if not isinstance(wake, Standby):
+    if not isinstance(wake, WakeHandle):
         return lambda _: wake()
 
     def hear(said: bytes) -> None:
         lent = lent_reply(said)
-        wake() if lent is None else wake.answer(lent)
+        wake() if lent is None else wake.push(lent)
 
     return hear
 
 
-def lent_reply(said: bytes) -> LentReply | None:
+def lent_reply(said: bytes) -> PushedReply | None:
     """Return the answer that a wake-up brings, if it does."""
     try:
         call, reply = unpack(said)
-        return LentReply(call, _reply(reply))
+        return PushedReply(call, _reply(reply))
     except (msgspec.MsgspecError, ValueError, TypeError):
         return None  # nothing, or of another laneway: the worker asks
 
