@@ -13,10 +13,10 @@ from laneway.stores.redis.client.errors import refuse_layout
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import receipts
 from laneway.stores.redis.codec.keys import LAYOUT
-from laneway.stores.redis.verbs.admin import Explaining
 from laneway.stores.redis.verbs.control import Steering
-from laneway.stores.redis.verbs.examining import Examining
-from laneway.stores.redis.verbs.moving import Moves, lanes_packed
+from laneway.stores.redis.verbs.examination import Examining
+from laneway.stores.redis.verbs.moves import Moves, lanes_packed
+from laneway.stores.redis.verbs.overviews import Explaining
 from laneway.stores.redis.verbs.upkeep import Upkeep
 from laneway.stores.redis.verbs.workers import Working
 
@@ -27,10 +27,10 @@ class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
     async def open(self) -> None:
         """Connect, and make the namespace a store if it is none; see `Store`."""
         await self._link.open()
-        layout = await self._call("open", LAYOUT, lanes_packed())
+        layout = await self._call("upkeep/open", LAYOUT, lanes_packed())
         refuse_layout(layout, self._address.shown)
         if layout < LAYOUT:
-            await self._call("migrate")
+            await self._call("upkeep/migrate")
         await self._make_functions()
 
     async def close(self) -> None:
@@ -39,7 +39,7 @@ class RedisStore(Working, Steering, Explaining, Moves, Upkeep, Examining):
 
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept the batch; see `RunStore`."""
-        return receipts(encode.ids(batch), await self._call("submit", *encode.batch(batch)))
+        return receipts(encode.ids(batch), await self._call("runs/submit", *encode.batch(batch)))
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` soon after every write; see `EventStore`."""

@@ -157,7 +157,7 @@ async def test_repairing_what_is_right_changes_nothing(store: RedisStore, raw: R
     before = await dump()
 
     assert await store.check(repair=True) == []
-    await raw.run("repair", clock.now())
+    await raw.run("upkeep/repair", clock.now())
 
     assert await dump() == before
 

@@ -93,7 +93,7 @@ KEYS = (
     Key("keys", "hash", "rules/inboxes", _RUN, "idempotency key -> its run; kept for a day at least"),
     Key("orphan_keys", "zset", "verbs/upkeep/prune", _RUN, "keys of runs that are gone, by when they were given"),
     Key("call:<call>", "list", "rules/control_call", _HOUR, "runs that a call has changed"),
-    Key("sweep:<call>", "string", "verbs/runs/cancel_where", _HOUR, "the newest run that a call looks at"),
+    Key("sweep:<call>", "string", "verbs/control/cancel_where", _HOUR, "the newest run that a call looks at"),
     # Shelves
     Key("due", "zset", "rules/queue/shelves", _ENTRY, "runs of the future, by due time"),
     Key(

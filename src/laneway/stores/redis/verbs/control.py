@@ -23,7 +23,7 @@ from laneway.ports.settings import (
 )
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import run_of
-from laneway.stores.redis.verbs.base import Calling
+from laneway.stores.redis.verbs.script_caller import Calling
 
 
 class Steering(Calling):
@@ -40,7 +40,7 @@ class Steering(Calling):
         changed, last, seen = 0, None, after
         while changed < limit and seen is not False:
             more, newest, seen = await self._call(
-                "cancel_where", call, encode.wanted(wanted), seen, until, limit - changed
+                "control/cancel_where", call, encode.wanted(wanted), seen, until, limit - changed
             )
             changed, last = changed + more, newest or last
         return Swept(changed, last if changed == limit and limit > 0 else None)
@@ -48,32 +48,34 @@ class Steering(Calling):
     async def stop(self, call: str, name: str, extent: Extent) -> Stopped:
         """Stop what goes on in the session; see `SessionStore`."""
         wide, abandon = extent is not Extent.OLDEST, extent is Extent.ABANDON
-        cancelled, dropped = await self._call("stop", call, name, wide, abandon)
+        cancelled, dropped = await self._call("control/stop", call, name, wide, abandon)
         return Stopped(tuple(cancelled), tuple(dropped))
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
         """Take note of what is declared of lanes; see `LaneStore`."""
         # Of two with one name only the last counts: the first must not let anything go on.
         last = {lane.name: lane for lane in lanes}
-        await self._list(await self._call("declare_lanes", *([name, encode.lane(lane)] for name, lane in last.items())))
+        await self._list(
+            await self._call("settings/declare_lanes", *([name, encode.lane(lane)] for name, lane in last.items()))
+        )
 
     async def set(self, setting: Setting) -> None:
         """Set what an operator sets; see `SettingStore`."""
         match setting:
             case LaneSetting(lane):
-                await self._list(await self._call("set_lane", lane.name, encode.lane(lane)))
+                await self._list(await self._call("settings/set_lane", lane.name, encode.lane(lane)))
             case LaneUnset(name):
-                await self._list(await self._call("set_lane", name))
+                await self._list(await self._call("settings/set_lane", name))
             case UserCap(user, lane_name, cap):
-                await self._call("set_cap", user, lane_name, cap)
+                await self._call("settings/set_cap", user, lane_name, cap)
             case SessionSetting(name, rule, throttled):
-                await self._call("set_session", name, encode.rule(rule), throttled)
+                await self._call("settings/set_session", name, encode.rule(rule), throttled)
             case Hold(what, name, held):
-                await self._call("hold", what.value, name, held)
+                await self._call("settings/hold", what.value, name, held)
             case TaskDisabled(task, disabled):
-                await self._call("disable", task, disabled)
+                await self._call("settings/disable", task, disabled)
             case BreakerClosed(task, of_user):
-                await self._call("close_breaker", key_of(task, of_user))
+                await self._call("settings/close_breaker", key_of(task, of_user))
             case _:
                 assert_never(setting)
 
@@ -82,17 +84,17 @@ class Steering(Calling):
         for lane in lanes:
             after: int | bool = 0
             while after is not False:
-                after = await self._call("list_lane", lane, after)
+                after = await self._call("settings/index_lane", lane, after)
 
 
 def _change(call: str, run_id: str, change: RunChange) -> tuple[Any, ...]:
     """Return the script that makes this change, and its arguments."""
     match change:
         case Cancel(abandon):
-            return "cancel", call, run_id, abandon
+            return "control/cancel", call, run_id, abandon
         case Pause():
-            return "pause", call, run_id
+            return "control/pause", call, run_id
         case Resume():
-            return "resume", call, run_id
+            return "control/resume", call, run_id
         case Answer(text, name):
-            return "answer", call, run_id, text, name
+            return "control/answer", call, run_id, text, name

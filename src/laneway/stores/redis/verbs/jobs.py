@@ -13,7 +13,7 @@ from laneway.ports.jobs import AddJob, DueJobs, EditJob, JobChange, JobFilter, R
 from laneway.stores.redis.codec import jobs as jobforms
 from laneway.stores.redis.codec.decode import receipt
 from laneway.stores.redis.codec.encode import submission
-from laneway.stores.redis.verbs.base import Calling
+from laneway.stores.redis.verbs.script_caller import Calling
 
 _ON = {None: 0, True: 1, False: 2}
 
@@ -25,11 +25,11 @@ class Jobs(Calling):
         """Add, edit or remove a job; see `JobStore`."""
         match change:
             case AddJob(job):
-                row = await self._call("add_job", *_written(job))
+                row = await self._call("jobs/add", *_written(job))
             case EditJob(job):
-                row = await self._call("change_job", *_written(job))
+                row = await self._call("jobs/change", *_written(job))
             case RemoveJob(job_id):
-                row = await self._call("remove_job", job_id)
+                row = await self._call("jobs/remove", job_id)
             case _:
                 assert_never(change)
         return jobforms.job_of(row) if row else None
@@ -42,13 +42,13 @@ class Jobs(Calling):
             False if value is None else value for value in (wanted.named, wanted.owner, wanted.task, wanted.source)
         ]
         while place and len(found) < limit:
-            rows, *place = await self._call("jobs", *place, limit, *asked, _ON[wanted.on])
+            rows, *place = await self._call("jobs/list", *place, limit, *asked, _ON[wanted.on])
             found |= {(job.spec.name, job.id): job for job in map(jobforms.job_of, rows)}
         return [found[key] for key in sorted(found)[: max(0, limit)]]
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
         """Return what is due; see `JobStore`."""
-        now, rows, next_at, behind = await self._call("due_jobs", limit, *after)
+        now, rows, next_at, behind = await self._call("jobs/due", limit, *after)
         return DueJobs(now, [jobforms.job_of(row) for row in rows], None if next_at is False else next_at, behind)
 
     async def fire(self, firings: Sequence[Firing]) -> list[Fired]:
@@ -59,7 +59,7 @@ class Jobs(Calling):
         ]
         return [
             Fired(won, tuple([None if packed is False else receipt(packed) for packed in receipts]))
-            for won, receipts in await self._call("fire", written)
+            for won, receipts in await self._call("jobs/fire", written)
         ]
 
     async def _spread_at(self, firing: Firing) -> int | None:
@@ -75,12 +75,12 @@ class Jobs(Calling):
 
     async def fires(self, job_id: str, *, limit: int = 20, before: int | None = None) -> list[FireRecord]:
         """Return a job's records, newest first; see `JobStore`."""
-        rows = await self._call("fires", job_id, limit, False if before is None else before)
+        rows = await self._call("jobs/fires", job_id, limit, False if before is None else before)
         return [jobforms.record_of(row) for row in rows]
 
     async def restart_time(self) -> None:
         """Take the time as it is; see `JobStore`."""
-        await self._call("restart_time")
+        await self._call("jobs/restart_time")
 
 
 def _written(job: JobRecord) -> tuple[str, list[object], str]:

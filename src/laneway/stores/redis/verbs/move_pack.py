@@ -51,7 +51,7 @@ from laneway.stores.redis.codec.decode_counts import (
     turns_of,
 )
 from laneway.stores.redis.verbs.jobs import Jobs
-from laneway.stores.redis.verbs.reading import key_of, memo_of, message_of
+from laneway.stores.redis.verbs.runs import key_of, memo_of, message_of
 
 _ties = msgspec.json.Decoder(RunLinks).decode
 _failure = msgspec.json.Decoder(Failure).decode
@@ -68,7 +68,7 @@ class Packing(Jobs):
         return page_of(part, *await getattr(self, f"_pack_{part}")(last, limit))
 
     async def _pack_settings(self, _: str, __: int) -> Found:
-        counters, lanes, declared, ruled, counts, caps, *sets, rules, circuits = await self._call("pack_settings")
+        counters, lanes, declared, ruled, counts, caps, *sets, rules, circuits = await self._call("moves/pack_settings")
         accepted, jobs_at = (int(count or 0) for count in counters)
         users, sessions, tasks, disabled = sets
         found: list[Piece] = [Counters(accepted=accepted, jobs_at=jobs_at)]
@@ -89,9 +89,9 @@ class Packing(Jobs):
         lane, on = await self._next_lane(last)
         if lane is None:
             return [], on
-        books = dict(pairs(await self._call("pack_hash", "lanes")))
+        books = dict(pairs(await self._call("moves/pack_hash", "lanes")))
         turns = list(lane_book(lane, books[lane]).turns.items())
-        for user, packed in pairs(await self._call("pack_hash", f"seats:{lane}")):
+        for user, packed in pairs(await self._call("moves/pack_hash", f"seats:{lane}")):
             turns += [((user, priority), turn) for priority, turn in turns_of(packed)]
         pieces: list[Piece] = [
             TurnIn(lane=lane, user=whose, priority=priority, last=turn.last, waiting=turn.waiting)
@@ -102,7 +102,7 @@ class Packing(Jobs):
 
     async def _pack_seats(self, last: str, _: int) -> Found:
         lane, on = await self._next_lane(last)
-        seats = pairs(await self._call("pack_hash", f"seats:{lane}")) if lane is not None else ()
+        seats = pairs(await self._call("moves/pack_hash", f"seats:{lane}")) if lane is not None else ()
         pieces: list[Piece] = [
             SeatIn(lane=lane or "", user=user, active=active, parked=parked, out=out)
             for user, (active, parked, out, *_) in seats
@@ -117,7 +117,7 @@ class Packing(Jobs):
         return (behind[0] if behind else None), (behind[0] if len(behind) > 1 else None)
 
     async def _pack_sessions(self, _: str, __: int) -> Found:
-        found = pairs(await self._call("pack_hash", "sessions"))
+        found = pairs(await self._call("moves/pack_hash", "sessions"))
         return [SessionIn.of(name, session_book(packed)) for name, packed in found], None
 
     async def _pack_jobs(self, last: str, limit: int) -> Found:
@@ -130,7 +130,7 @@ class Packing(Jobs):
         return found, msgspec.json.encode((jobs[-1].spec.name, jobs[-1].id)).decode() if more else None
 
     async def _pack_keys(self, last: str, limit: int) -> Found:
-        keys, on = await self._call("pack_keys", int(last or 0), limit)
+        keys, on = await self._call("moves/pack_keys", int(last or 0), limit)
         found: list[Piece] = []
         for field, (run_id, number, digest, at) in keys:
             task, user, key = key_of(field)
@@ -138,11 +138,11 @@ class Packing(Jobs):
         return found, None if on is False else str(on)
 
     async def _pack_runs(self, last: str, limit: int) -> Found:
-        runs, on = await self._call("pack_runs", int(last or 0), limit)
+        runs, on = await self._call("moves/pack_runs", int(last or 0), limit)
         return [_run(facts) for facts in runs], None if on is False else str(on)
 
     async def _pack_places(self, last: str, limit: int) -> Found:
-        places, on = await self._call("pack_places", int(last or 0), limit)
+        places, on = await self._call("moves/pack_places", int(last or 0), limit)
         found: list[Piece] = [
             Place(
                 number=number,

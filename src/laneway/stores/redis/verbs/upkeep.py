@@ -14,8 +14,8 @@ from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.ports.upkeep import Old, OldDeltas, OldRuns
 from laneway.stores.redis.codec.decode_counts import pairs
-from laneway.stores.redis.verbs.base import Calling
-from laneway.stores.redis.verbs.check import look
+from laneway.stores.redis.verbs.findings import look
+from laneway.stores.redis.verbs.script_caller import Calling
 from laneway.stores.redis.verbs.snapshot import Picture
 
 _AT_ONCE = 100  # runs that one script deletes: 5 milliseconds, then others have the server again
@@ -38,7 +38,7 @@ class Upkeep(Calling):
         done = 0
         while True:
             asked = max(0, min(_AT_ONCE, limit - done))
-            pruned: int = await self._call("prune", kept, asked)
+            pruned: int = await self._call("upkeep/prune", kept, asked)
             done += pruned
             if pruned < _AT_ONCE or done >= limit:
                 return done
@@ -47,7 +47,7 @@ class Upkeep(Calling):
         done = 0
         while done < limit:
             # Race: others trim and prune, too. What they did between our looking and writing is left to them.
-            found = await self._call("untrimmed", age, min(_AT_ONCE, limit - done))
+            found = await self._call("upkeep/untrimmed", age, min(_AT_ONCE, limit - done))
             if not found:
                 break
             for number, run_id in found:
@@ -56,10 +56,10 @@ class Upkeep(Calling):
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
         """Compare the counts with what they count; see `UpkeepStore`."""
-        found = look(Picture(await self._call("check")))
+        found = look(Picture(await self._call("upkeep/check")))
         if repair and found:
             # What is set right is what this script finds, in the same step.
-            found = look(Picture(await self._call("repair")))
+            found = look(Picture(await self._call("upkeep/repair")))
         return found
 
     async def _trim_log(self, number: int, run_id: str) -> bool:
@@ -68,7 +68,7 @@ class Upkeep(Calling):
         except UnknownRun:
             chunks = []
         flat = [part for first, rows in chunks for part in (first, chunk(rows))]
-        done: bool = await self._call("trim", number, flat)
+        done: bool = await self._call("upkeep/trim", number, flat)
         return done
 
     async def _chunks(self, run_id: str) -> list[Chunk]:
@@ -76,7 +76,7 @@ class Upkeep(Calling):
         found: list[Chunk] = []
         on: Any = None
         while on is not False:
-            page, on, _ = await self._call("log", run_id, 0, _AT_ONCE, on, about=run_id)
+            page, on, _ = await self._call("runs/log", run_id, 0, _AT_ONCE, on, about=run_id)
             found += [(first, _opened(text)) for first, text in pairs(page)]
         return found
 

@@ -13,7 +13,7 @@ from laneway.ports.clock import Clock
 from laneway.ports.workers import Standby
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import claimed, requests
-from laneway.stores.redis.verbs.base import Calling, unpack
+from laneway.stores.redis.verbs.script_caller import Calling, unpack
 
 
 class Working(Calling):
@@ -31,25 +31,25 @@ class Working(Calling):
             hear = _hearer(wake)
             self._deaf[known] = await self._link.subscriptions.subscribe_from_now(channel, hear, self._address.timeout)
         info, tasks = msgspec.json.encode(incarnation).decode(), sorted(incarnation.tasks)
-        await self._call("register", known, incarnation.lease, info, tasks)
+        await self._call("workers/register", known, incarnation.lease, info, tasks)
 
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
-        return _reply(await self._call("step", *encode.step(step), about=step.incarnation))
+        return _reply(await self._call("workers/step", *encode.step(step), about=step.incarnation))
 
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
-        now, leases, requested = self._call_now("renew", incarnation, about=incarnation)
+        now, leases, requested = self._call_now("workers/renew", incarnation, about=incarnation)
         return RenewReply(now, [(number, fence) for number, fence in leases], requests(requested))
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
         """Take over from the dead; see `WorkerStore`."""
-        numbers, lapsed, more = await self._call("reclaim", incarnation, gone, limit, about=incarnation)
+        numbers, lapsed, more = await self._call("workers/reclaim", incarnation, gone, limit, about=incarnation)
         return ReclaimReply(list(map(claimed, numbers, lapsed)), more)
 
     async def leave(self, incarnation: str) -> None:
         """Say good-bye; see `WorkerStore`."""
-        await self._call("leave", incarnation)
+        await self._call("workers/leave", incarnation)
         stop = self._deaf.pop(incarnation, None)
         if stop is not None:
             stop()

@@ -57,7 +57,7 @@ class Calling:
     async def _make_functions(self) -> None:
         """Have the server make what it calls all the time, before somebody waits for it."""
         # To renew nobody is the call of a function that changes nothing.
-        await self._link.load_functions(script("renew"), self._now(), _pack([""]))
+        await self._link.load_functions(script("workers/renew"), self._now(), _pack([""]))
 
     def _now(self) -> int | str:
         return "" if self._clock is None else self._clock.now()

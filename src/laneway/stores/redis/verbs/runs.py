@@ -18,7 +18,7 @@ from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.stores.redis.codec.decode import run_of, wait_of
 from laneway.stores.redis.codec.decode_counts import WorkerLoad, pairs, some
-from laneway.stores.redis.verbs.base import Calling
+from laneway.stores.redis.verbs.script_caller import Calling
 
 _SCANNED = 1000  # ids that one look at the hash brings, about
 
@@ -28,10 +28,10 @@ class Reading(Calling):
 
     async def get(self, run_id: str) -> Run:
         """Return the run; see `RunStore`."""
-        found = await self._call("get", run_id)
+        found = await self._call("runs/get", run_id)
         if not found and run_id:
             ids = await self._ids(run_id)
-            found = await self._call("get", ids.pop()) if len(ids) == 1 else []
+            found = await self._call("runs/get", ids.pop()) if len(ids) == 1 else []
             if not found:
                 raise UnknownRun(run_id, len(ids))
         if not found:
@@ -45,19 +45,19 @@ class Reading(Calling):
         found: list[Run] = []
         on: Any = before
         while len(found) < limit and on is not False:
-            page, on = await self._call("scan", on, limit - len(found), asked)
+            page, on = await self._call("runs/scan", on, limit - len(found), asked)
             found += [run_of(one) for one in page]
         return found
 
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
         """Return the messages that the run took; see `RunStore`."""
-        taken = [message_of(*packed) for packed in await self._call("messages", run_id, about=run_id)]
+        taken = [message_of(*packed) for packed in await self._call("runs/messages", run_id, about=run_id)]
         taken.sort(key=lambda message: message.kind.value)
         return taken[after : after + limit]
 
     async def recall(self, run_id: str) -> Recall:
         """Return what the run has kept; see `RunStore`."""
-        memos, wait = await self._call("recall", run_id, about=run_id)
+        memos, wait = await self._call("runs/recall", run_id, about=run_id)
         return Recall([memo_of(*packed) for packed in sorted(memos)], wait_of(wait) if wait else None)
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
@@ -66,13 +66,15 @@ class Reading(Calling):
         result: str | None = None
         on: Any = None
         while len(found) < limit and on is not False:
-            chunks, on, result = await self._call("log", run_id, max(0, after), limit - len(found), on, about=run_id)
+            chunks, on, result = await self._call(
+                "runs/log", run_id, max(0, after), limit - len(found), on, about=run_id
+            )
             found += islice(_rows(chunks, after), limit - len(found))
         return numbered(run_id, found, codec.from_json(result) if result else None)
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the incarnations; see `WorkerStore`."""
-        return [WorkerLoad.of(packed).info for packed in await self._call("workers")]
+        return [WorkerLoad.of(packed).info for packed in await self._call("overviews/workers")]
 
     async def _states(self) -> dict[str, int]:
         """Return how many runs there are in each state that has any."""

@@ -7,9 +7,9 @@ from laneway.ports.upkeep import Examination
 from laneway.stores.redis.client.errors import refuse_layout
 from laneway.stores.redis.client.server_info import ServerInfo, persistence, read_server_info, warnings
 from laneway.stores.redis.codec.keys import LAYOUT
-from laneway.stores.redis.verbs.base import Calling
-from laneway.stores.redis.verbs.check import look
-from laneway.stores.redis.verbs.reading import Reading
+from laneway.stores.redis.verbs.findings import look
+from laneway.stores.redis.verbs.runs import Reading
+from laneway.stores.redis.verbs.script_caller import Calling
 from laneway.stores.redis.verbs.snapshot import Picture
 
 
@@ -21,7 +21,7 @@ class Examining(Reading, Calling):
 
         What one namespace takes of a server's memory is not known: the size is that of all it holds.
         """
-        layout, newest_at, set_back = await self._call("examine")
+        layout, newest_at, set_back = await self._call("upkeep/examine")
         self._refuse_other(layout)
         facts = await read_server_info(self._link)
         return Examination(
@@ -31,7 +31,7 @@ class Examining(Reading, Calling):
             kept=persistence(facts),
             warnings=warnings(facts),
             sizes=_sizes(facts),
-            findings=look(Picture(await self._call("check"))) if deep and layout == LAYOUT else None,
+            findings=look(Picture(await self._call("upkeep/check"))) if deep and layout == LAYOUT else None,
             runs=await self._states(),
             workers=await self.workers(),
             newest_at=newest_at or None,

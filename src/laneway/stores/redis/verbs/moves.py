@@ -14,9 +14,9 @@ from laneway.errors import StoreUnavailable
 from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import part_of, standing_of
+from laneway.stores.redis.codec.encode_pieces import packed_piece
 from laneway.stores.redis.codec.keys import LAYOUT
 from laneway.stores.redis.verbs.move_pack import Packing
-from laneway.stores.redis.verbs.move_unpack import packed_piece
 
 _AT_ONCE = 100  # pieces that one script takes in: some milliseconds, then others have the server again
 
@@ -26,13 +26,13 @@ class Moves(Packing):
 
     async def moving(self) -> Moving | None:
         """Return how the store stands; see `MovingStore`."""
-        return standing_of(await self._call("standing"))
+        return standing_of(await self._call("moves/part"))
 
     async def move(self, transition: Transition) -> Moved:
         """Go on with a move; see `MovingStore`."""
         match transition:
             case Shut(move, place):
-                standing = part_of(await self._call("shut_for", move, place))
+                standing = part_of(await self._call("moves/shut", move, place))
                 return Moved(standing.move == move, standing)
             case Freeze(move):
                 return await self._freeze(move)
@@ -45,34 +45,34 @@ class Moves(Packing):
                 return await self._open_up(move)
 
     async def _freeze(self, move: str) -> Moved:
-        leases = await self._call("freeze", move)
+        leases = await self._call("moves/freeze", move)
         if leases is False:
             raise StoreUnavailable(f"this store is not the source of move {move} (any more)")
         return Moved(not leases, leases=int(leases))
 
     async def _reopen(self, move: str) -> bool:
-        answer = await self._call("reopen", move)
+        answer = await self._call("moves/reopen", move)
         if answer == "empty":
             await self._clear()
-            await self._call("open", LAYOUT, lanes_packed(), True)
-            answer = await self._call("reopen", f"{move} (given up)", True)
+            await self._call("upkeep/open", LAYOUT, lanes_packed(), True)
+            answer = await self._call("moves/reopen", f"{move} (given up)", True)
         return bool(answer == "open")
 
     async def _arrive(self, move: str, place: str) -> Moving:
-        found = await self._call("arrive", move, place)
+        found = await self._call("moves/arrive", move, place)
         # Crash here: who comes again finds that it is still being emptied, and goes on with that.
         if found[4]:
             await self._clear()
         return part_of(found)
 
     async def _open_up(self, move: str) -> Moved:
-        if not await self._call("open_up", move):
+        if not await self._call("moves/open_up", move):
             raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
         return Moved(done=True)
 
     async def holds(self) -> list[str]:
         """Return what there is; see `MovingStore`."""
-        return in_words(*await self._call("holds"))
+        return in_words(*await self._call("moves/holds"))
 
     async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
         """Return the next pieces; see `MovingStore`."""
@@ -84,13 +84,13 @@ class Moves(Packing):
         packed = [packed_piece(piece) for piece in pieces]
         for first in range(0, len(packed) or 1, _AT_ONCE):
             last = first + _AT_ONCE >= len(packed)
-            if not await self._call("unpack", move, text if last else False, packed[first : first + _AT_ONCE]):
+            if not await self._call("moves/unpack", move, text if last else False, packed[first : first + _AT_ONCE]):
                 raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
 
     async def _clear(self) -> None:
         cursor = "0"
         while True:
-            cursor = await self._call("clear", cursor)
+            cursor = await self._call("moves/clear", cursor)
             if cursor == "0":
                 return
 

@@ -32,7 +32,7 @@ from laneway.stores.redis.codec.decode_counts import (
     turns_of,
     until_of,
 )
-from laneway.stores.redis.verbs.base import Calling
+from laneway.stores.redis.verbs.script_caller import Calling
 
 
 class Explaining(Calling):
@@ -40,7 +40,7 @@ class Explaining(Calling):
 
     async def lanes(self) -> list[LaneState]:
         """Return the lanes; see `LaneStore`."""
-        packed, ruled, declared, counts = await self._call("lanes")
+        packed, ruled, declared, counts = await self._call("overviews/lanes")
         said, counted = dict(pairs(declared)), dict(pairs(counts))
         books = sorted((name, lane_book(name, book)) for name, book in pairs(packed))
         return [
@@ -61,7 +61,7 @@ class Explaining(Calling):
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
     ) -> list[UserState]:
         """Return users in lanes; see `UserStore`."""
-        rows, caps, paused = await self._call("users", user)
+        rows, caps, paused = await self._call("overviews/users", user)
         found = _Users(rows, caps, paused)
         keys = sorted(key for key in found.known() if key > after and user in (None, key[0]))
         return [found.state(*key) for key in keys[: max(0, limit)]]
@@ -72,7 +72,7 @@ class Explaining(Calling):
         """Return sessions by name; see `SessionStore`."""
         if named is not None:
             return await self._sessions([named])
-        names = sorted({name for name in await self._call("session_names", prefix) if name > after})
+        names = sorted({name for name in await self._call("overviews/session_names", prefix) if name > after})
         found: list[SessionState] = []
         while names and len(found) < limit:
             # Race: some may be idle by now, and others take their places on the page.
@@ -82,13 +82,13 @@ class Explaining(Calling):
 
     async def _sessions(self, names: Sequence[str]) -> list[SessionState]:
         """Return those of them that are not idle, or that an operator has set something of."""
-        packed = await self._call("sessions", names)
+        packed = await self._call("overviews/sessions", names)
         states = (_session(name, *one) for name, one in zip(names, packed, strict=True))
         return [state for state in states if state is not None]
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks; see `GateStore`."""
-        now, workers, beat, paused, disabled, parked, circuits = await self._call("tasks")
+        now, workers, beat, paused, disabled, parked, circuits = await self._call("overviews/tasks")
         live_tasks = [worker.info.incarnation.tasks for worker in alive(workers, beat, now)]
         aside: dict[str, int] = {}
         broken: dict[str, int] = {}
@@ -110,11 +110,11 @@ class Explaining(Calling):
 
     async def why(self, run_id: str) -> list[Reason]:
         """Return the gates that are closed for the run; see `GateStore`."""
-        return reasons(_waiting(*await self._call("why", run_id, about=run_id)))
+        return reasons(_waiting(*await self._call("overviews/why", run_id, about=run_id)))
 
     async def depths(self) -> Depths:
         """Count; see `GateStore`."""
-        states, (ready, parked, due) = await self._call("depths")
+        states, (ready, parked, due) = await self._call("overviews/depths")
         runs = {state: int(count) for state, count in pairs(states)}
         held = runs.get(RunState.PENDING.value, 0) - ready - parked - due
         return Depths(runs=runs, ready=ready, parked=parked, held=held, due=due)
