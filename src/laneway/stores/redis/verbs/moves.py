@@ -1,4 +1,4 @@
-"""The Redis store's verbs of moves."""
+"""The verbs of moves between stores; see `MovingStore`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import part_of, standing_of
 from laneway.stores.redis.codec.encode_pieces import packed_piece
 from laneway.stores.redis.codec.keys import LAYOUT
-from laneway.stores.redis.verbs.move_pack import Packing
+from laneway.stores.redis.verbs.packer import Packer
+from laneway.stores.redis.verbs.script_caller import ScriptCaller
 
-_AT_ONCE = 100  # pieces that one script takes in: some milliseconds, then others have the server again
+_AT_ONCE = 100  # pieces that one script writes: it blocks the server for some milliseconds
 
 
-class Moves(Packing):
-    """Goes through moves; see `MovingStore`."""
+class MoveVerbs:
+    """Goes through the phases of moves, and packs and unpacks the store's content."""
+
+    def __init__(self, scripts: ScriptCaller, packer: Packer) -> None:
+        self._scripts, self._packer = scripts, packer
 
     async def moving(self) -> Moving | None:
-        """Return how the store stands; see `MovingStore`."""
-        return standing_of(await self._call("moves/part"))
+        """Return the store's part in a move, if it has one."""
+        return standing_of(await self._scripts.call("moves/part"))
 
     async def move(self, transition: Transition) -> Moved:
-        """Go on with a move; see `MovingStore`."""
+        """Make this transition."""
         match transition:
             case Shut(move, place):
-                standing = part_of(await self._call("moves/shut", move, place))
+                standing = part_of(await self._scripts.call("moves/shut", move, place))
                 return Moved(standing.move == move, standing)
             case Freeze(move):
                 return await self._freeze(move)
@@ -44,57 +48,62 @@ class Moves(Packing):
             case OpenUp(move):
                 return await self._open_up(move)
 
+    async def holds(self) -> list[str]:
+        """Return what the store has, in words."""
+        return in_words(*await self._scripts.call("moves/holds"))
+
+    async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
+        """Return the next pieces behind a mark."""
+        return await self._packer.page(after, limit)
+
+    async def unpack(self, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
+        """Write pieces of another store."""
+        text = False if mark is None else msgspec.json.encode(mark).decode()
+        packed = [packed_piece(piece) for piece in pieces]
+        for first in range(0, len(packed) or 1, _AT_ONCE):
+            is_last = first + _AT_ONCE >= len(packed)
+            part = packed[first : first + _AT_ONCE]
+            if not await self._scripts.call("moves/unpack", move, text if is_last else False, part):
+                raise _not_the("target", move)
+
     async def _freeze(self, move: str) -> Moved:
-        leases = await self._call("moves/freeze", move)
+        leases = await self._scripts.call("moves/freeze", move)
         if leases is False:
-            raise StoreUnavailable(f"this store is not the source of move {move} (any more)")
+            raise _not_the("source", move)
         return Moved(not leases, leases=int(leases))
 
     async def _reopen(self, move: str) -> bool:
-        answer = await self._call("moves/reopen", move)
-        if answer == "empty":
+        reply = await self._scripts.call("moves/reopen", move)
+        if reply == "empty":
             await self._clear()
-            await self._call("upkeep/open", LAYOUT, lanes_packed(), True)
-            answer = await self._call("moves/reopen", f"{move} (given up)", True)
-        return bool(answer == "open")
+            await self._scripts.call("upkeep/open", LAYOUT, default_lanes(), True)
+            reply = await self._scripts.call("moves/reopen", f"{move} (given up)", True)
+        return bool(reply == "open")
 
     async def _arrive(self, move: str, place: str) -> Moving:
-        found = await self._call("moves/arrive", move, place)
-        # Crash here: who comes again finds that it is still being emptied, and goes on with that.
+        found = await self._scripts.call("moves/arrive", move, place)
+        # Crash here: the next call for this move finds that the store is still being emptied, and goes on with that.
         if found[4]:
             await self._clear()
         return part_of(found)
 
     async def _open_up(self, move: str) -> Moved:
-        if not await self._call("moves/open_up", move):
-            raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
+        if not await self._scripts.call("moves/open_up", move):
+            raise _not_the("target", move)
         return Moved(done=True)
-
-    async def holds(self) -> list[str]:
-        """Return what there is; see `MovingStore`."""
-        return in_words(*await self._call("moves/holds"))
-
-    async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
-        """Return the next pieces; see `MovingStore`."""
-        return await self._page(after, limit)
-
-    async def unpack(self, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
-        """Take in pieces; see `MovingStore`."""
-        text = False if mark is None else msgspec.json.encode(mark).decode()
-        packed = [packed_piece(piece) for piece in pieces]
-        for first in range(0, len(packed) or 1, _AT_ONCE):
-            last = first + _AT_ONCE >= len(packed)
-            if not await self._call("moves/unpack", move, text if last else False, packed[first : first + _AT_ONCE]):
-                raise StoreUnavailable(f"this store is not the target of move {move} (any more)")
 
     async def _clear(self) -> None:
         cursor = "0"
         while True:
-            cursor = await self._call("moves/clear", cursor)
+            cursor = await self._scripts.call("moves/clear", cursor)
             if cursor == "0":
                 return
 
 
-def lanes_packed() -> list[list[Any]]:
-    """Return the default lanes, as scripts take them."""
+def default_lanes() -> list[list[Any]]:
+    """Return the default lanes for scripts."""
     return [[lane.name, encode.lane(lane)] for lane in DEFAULT_LANES]
+
+
+def _not_the(part: str, move: str) -> StoreUnavailable:
+    return StoreUnavailable(f"this store is not the {part} of move {move} (any more)")
