@@ -248,10 +248,10 @@ class Scheduler(TaskDecorators, RunsApi):
             with contextlib.suppress(StoreMoved):
                 if self._declared:
                     await self._store.declare_lanes(self._declared)
-                await self._code_jobs.tell(self._store, anew=True)
+                await self._code_jobs.apply(self._store, again=True)
             self._opened = True
         elif self._environment.declared:
-            await self._code_jobs.tell(self._store)
+            await self._code_jobs.apply(self._store)
         return self._store
 
     async def aclose(self) -> None:

@@ -6,25 +6,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from laneway.core.lifecycle.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.lifecycle.step import PushedReply, ReclaimReply, RenewReply, Step, StepReply
 from laneway.core.records.liveness import Incarnation, WorkerInfo
 
 
-class Standby(ABC):
-    """Wakes a worker, as any `wake`; and hands it the answer to the step that it lent, so that it need not ask."""
+class WakeHandle(ABC):
+    """Wakes a worker, and hands over the reply to the step that it offered, so that the worker need not make it."""
 
     @property
     @abstractmethod
-    def is_there(self) -> bool:
-        """Tell whether the worker lives: one that has ended without a word must be given nothing. From any thread."""
+    def is_alive(self) -> bool:
+        """Whether the worker lives. A worker that ended silently must get nothing. Any thread may read it."""
 
     @abstractmethod
     def __call__(self) -> None:
         """Wake the worker, from any thread."""
 
     @abstractmethod
-    def answer(self, lent: LentReply) -> None:
-        """Hand over an answer, and wake the worker. From any thread, and not before that step is committed."""
+    def push(self, reply: PushedReply) -> None:
+        """Hand over the reply and wake the worker. Any thread may call it, once that step is committed."""
 
 
 class WorkerStore(Protocol):
@@ -40,7 +40,7 @@ class WorkerStore(Protocol):
 
         A wake-up is a hint that may get lost: a resting worker also steps when `due_in` is over, and once a second
         looks for itself if the store is one that can lose hints (`Store.look`).
-        Where `wake` is a `Standby`, it may be told the answer to a step that was lent instead of being called.
+        If `wake` is a `WakeHandle`, it may get the reply to an offered step instead of being called.
         """
         ...
 
@@ -54,13 +54,13 @@ class WorkerStore(Protocol):
         Results are independent: a refused one (see `refused`) does not touch its neighbours.
         Resting (`park`, and fewer claimed than `room`, and not `more`): from the same instant on, whatever becomes
         startable calls the worker's `wake`, so no run can be missed in between. Any later step ends the rest.
-        Lending (`lends`, and resting, and nothing claimed or refused): the worker's next step is known, call number and
-        room, as long as nothing happens to it. Whoever makes something startable for which it would be woken may do
-        that step instead, in the same instant, and wake it; once in a rest, and only if its process is seen to live.
-        The worker in turn makes just that step next, whatever it is woken for (with no room if it is to claim nothing):
-        if it was done already this is a repeat of it, so the claims are handed over once, and a lost wake-up loses
-        nothing. So a worker says nothing in the step that it lent, and ends none of its lives before it has made it.
-        A repeat of the step before it is answered as that was: nothing claimed. A store may ignore all this.
+        Claim-ahead (`offers_next`, idle, and nothing claimed or refused): the worker offers its next step, whose call
+        number and room are known. A change that makes something startable, for which the store would wake the worker,
+        may make that step instead, in the same atomic step, and push its reply; once while the worker is idle, and only
+        if its process is seen to live. Whatever wakes the worker, it makes just that step next (with no room if it must
+        claim nothing). If the store has made it, this is a repeat, so the claims are handed over once and a lost
+        wake-up loses nothing. So a worker sends nothing in an offered step, and does not leave before it has made it. A
+        repeat of the step before is answered as that was: nothing claimed. A store may ignore all this.
         What goes on under a lease (events, checkpoints, `overdue`) is written before the results.
         Repeatable by `step.call`: the same number again returns the same answer, claims included, but for runs that
         were cancelled out of the worker's hands since, and with `requests` as they stand then.

@@ -153,12 +153,14 @@ class Hand:
         park: bool = False,
         saved: Sequence[Saved] = (),
         overdue: Sequence[tuple[int, int]] = (),
-        lends: bool = False,
+        offers_next: bool = False,
     ) -> StepReply:
         """Make a new step and return the answer."""
         call, going_on = self.last.call + 1, (list(saved), list(overdue))
         last = self._last
-        self.last = Step(self.name, call, list(results), list(emitted), room, park, *going_on, lends=lends, last=last)
+        self.last = Step(
+            self.name, call, list(results), list(emitted), room, park, *going_on, offers_next=offers_next, last=last
+        )
         return await self.repeat_last()
 
     async def repeat_last(self) -> StepReply:
@@ -177,10 +179,10 @@ class Hand:
         self._rung.clear()
         return await self.step(room=room, park=True)
 
-    async def lend(self, room: int = 1) -> StepReply:
-        """Rest, and lend the next step: that must be one with nothing in it but room."""
+    async def offer_step(self, room: int = 1) -> StepReply:
+        """Go idle and offer the next step, which must be empty but for its room."""
         self._rung.clear()
-        return await self.step(room=room, park=True, lends=True)
+        return await self.step(room=room, park=True, offers_next=True)
 
     # Outcomes
 

@@ -69,7 +69,7 @@ from tests.contract.suite.waits.deadlines import TestDeadlines
 from tests.contract.suite.waits.follow_ups import TestFollowUps
 from tests.contract.suite.waits.questions import TestQuestions
 from tests.contract.suite.waits.waiting_runs import TestWaiting
-from tests.contract.suite.workers.lending import TestLending
+from tests.contract.suite.workers.claim_ahead import TestClaimAhead
 from tests.contract.suite.workers.wakeups import TestWakeups
 
 __all__ = [
@@ -86,7 +86,7 @@ __all__ = [
     "TestRepeats",
     "TestLeases",
     "TestWakeups",
-    "TestLending",
+    "TestClaimAhead",
     "TestPruning",
     "TestTrimming",
     "TestCancelling",

@@ -171,7 +171,7 @@ async def test_a_worker_that_goes_on_after_its_lease_begins_nothing_of_a_lent_st
         await clock.advance(LEASE + 1)
         await take_over(store)
         [(handle, lent)] = store.answers
-        handle.answer(lent)
+        handle.push(lent)
         value = await soon(worker.result(receipt))
     await store.close()
 

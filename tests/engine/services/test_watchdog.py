@@ -143,12 +143,12 @@ async def test_a_stall_that_held_the_watchdog_too_is_reported_when_it_is_over(
 ) -> None:
     alarm = Alarm()
 
-    def wait_as_long_as_it_takes(answer: watchdog._Answer, _: float) -> bool:
+    def wait_as_long_as_it_takes(probe: watchdog._Probe, _: float) -> bool:
         # As if SIGSTOP, or code that lets no other thread run, had stopped this thread with the loop's.
-        return answer._given.wait(IN_TIME)  # noqa: SLF001 - as above
+        return probe._done.wait(IN_TIME)  # noqa: SLF001 - as above
 
     # No test can stop all threads of its own process.
-    monkeypatch.setattr(watchdog._Answer, "wait", wait_as_long_as_it_takes)  # noqa: SLF001 - as above
+    monkeypatch.setattr(watchdog._Probe, "wait", wait_as_long_as_it_takes)  # noqa: SLF001 - as above
     async with watching(Watchdog(STALL_AFTER, stalled=alarm.hear)):
         threading.Event().wait(4 * STALL_AFTER)
         await until(lambda: bool(alarm.stalls))

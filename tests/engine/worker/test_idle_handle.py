@@ -1,4 +1,4 @@
-"""The step that a resting worker lends: a store that would wake it does it, and nothing gets lost around it."""
+"""The step that an idle worker offers: a store may make it instead of a wake-up, and nothing gets lost around it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from laneway import Scheduler, Submission
-from laneway.core.lifecycle.step import LentReply, Step, StepReply, named_in
+from laneway.core.lifecycle.step import PushedReply, Step, StepReply, named_in
 from laneway.engine.common.wakeup import Wakeup
 from laneway.engine.worker.idle_handle import IdleHandle
 from laneway.errors import StoreMoved
@@ -43,68 +43,68 @@ async def app(store: IdleStore) -> AsyncIterator[Scheduler]:
 
 
 async def test_an_answer_wakes_who_lent_its_step(rest: IdleHandle, wakeup: Wakeup) -> None:
-    rest.lend(2)
+    rest.offer(2)
     waiting = asyncio.create_task(wakeup.wait())
     await turns()
 
-    await asyncio.to_thread(rest.answer, LentReply(2, StepReply(now=7)))
+    await asyncio.to_thread(rest.push, PushedReply(2, StepReply(now=7)))
 
     await soon(waiting)
-    assert rest.take_back() == StepReply(now=7)
-    assert not rest.lends
-    assert rest.take_back() is None
+    assert rest.take_reply() == StepReply(now=7)
+    assert not rest.is_offered
+    assert rest.take_reply() is None
 
 
 async def test_an_answer_that_comes_on_the_loop_is_heard_at_once(rest: IdleHandle) -> None:
-    rest.lend(2)
+    rest.offer(2)
 
-    rest.answer(LentReply(2, StepReply(now=7)))
+    rest.push(PushedReply(2, StepReply(now=7)))
 
-    assert rest.is_answered
+    assert rest.has_reply
 
 
 async def test_an_answer_that_comes_before_the_worker_knows_that_it_rests_is_kept(rest: IdleHandle) -> None:
-    rest.answer(LentReply(2, StepReply(now=7)))
+    rest.push(PushedReply(2, StepReply(now=7)))
     await turns()
 
-    rest.lend(2)
+    rest.offer(2)
 
-    assert rest.is_answered
-    assert rest.take_back() == StepReply(now=7)
+    assert rest.has_reply
+    assert rest.take_reply() == StepReply(now=7)
 
 
 async def test_the_answer_to_a_step_that_was_made_is_nobodys(rest: IdleHandle) -> None:
-    rest.lend(2)
-    assert rest.take_back() is None
-    rest.answer(LentReply(2, StepReply(now=7)))
+    rest.offer(2)
+    assert rest.take_reply() is None
+    rest.push(PushedReply(2, StepReply(now=7)))
     await turns()
 
-    rest.lend(3)
+    rest.offer(3)
 
-    assert not rest.is_answered
-    assert rest.take_back() is None
+    assert not rest.has_reply
+    assert rest.take_reply() is None
 
 
 async def test_a_ring_beside_the_answer_is_not_lost(rest: IdleHandle, wakeup: Wakeup) -> None:
-    rest.lend(2)
+    rest.offer(2)
     waiting = asyncio.create_task(wakeup.wait())
     await turns()
 
-    rest.answer(LentReply(2, StepReply()))
+    rest.push(PushedReply(2, StepReply()))
     wakeup.set()
 
     await soon(waiting)
     await soon(wakeup.wait())
     await turns()
-    assert rest.is_answered
+    assert rest.has_reply
 
 
 async def test_who_has_ended_is_not_there(rest: IdleHandle) -> None:
-    assert rest.is_there
+    assert rest.is_alive
 
     rest.end()
 
-    assert not rest.is_there
+    assert not rest.is_alive
 
 
 def started(app: Scheduler) -> list[int]:
@@ -222,7 +222,7 @@ async def test_a_worker_that_is_stopped_while_it_goes_to_rest_makes_the_step_tha
 
     async def late(asked: Step) -> StepReply:
         reply = await step(asked)
-        if asked.lends and not receipts:
+        if asked.offers_next and not receipts:
             receipts.append((await app.submit("note", {"number": 1})).run_id)
             stops.set()
             await turns(20)
@@ -243,7 +243,7 @@ async def test_who_drains_lends_nothing(app: Scheduler, store: IdleStore) -> Non
     await app.drain()
 
     assert noted == [1]
-    assert not any(step.lends for step in store.steps)
+    assert not any(step.offers_next for step in store.steps)
 
 
 def failing(*_: object) -> None:
@@ -283,7 +283,7 @@ async def test_a_worker_that_executes_something_lends_no_step(app: Scheduler, st
 
     assert noted == [1]
     assert after
-    assert not any(step.lends for step in after)
+    assert not any(step.offers_next for step in after)
 
 
 async def test_a_worker_that_was_cancelled_is_given_nothing(app: Scheduler, store: IdleStore) -> None:

@@ -40,7 +40,7 @@ async def lend(store: SQLiteStore | PostgresStore) -> None:
     """Rest and lend the next step, again and again; say what it brings."""
     hand = await Hand(store, "lender").register()
     while True:
-        await hand.lend()
+        await hand.offer_step()
         say("lent")
         await hand.hears(30)
         claimed = await hand.claim()
@@ -51,7 +51,7 @@ async def lend(store: SQLiteStore | PostgresStore) -> None:
 async def lend_and_fork(store: SQLiteStore | PostgresStore) -> None:
     """Lend the next step, then have a child that says who it is, once it has begun, and does nothing."""
     hand = await Hand(store, "lender").register()
-    await hand.lend()
+    await hand.offer_step()
     say("lent")
     if os.fork() == 0:
         say(os.getpid())  # and not its parent, who may know before the child has let go of what it was born with

@@ -225,7 +225,7 @@ async def test_a_submission_that_fails_alone_in_its_transaction_leaves_nothing(
 
 async def test_a_submission_leaves_the_claim_to_the_worker_that_it_wakes(store: SQLiteStore) -> None:
     hand = await Hand(store).register()
-    await hand.lend()
+    await hand.offer_step()
 
     await store.submit([new_run("a")])
 

@@ -36,9 +36,9 @@ class KeptChild(ChildProcess):
         self.line = self._writer.get_extra_info("socket").dup()
         self.died.set_result(0)  # as far as its worker is concerned
 
-    async def bury(self) -> int:
+    async def kill_and_wait(self) -> int:
         if self.line is None:
-            return await super().bury()
+            return await super().kill_and_wait()
         self._writer.close()
         await self._writer.wait_closed()
         self.kept.append(self)

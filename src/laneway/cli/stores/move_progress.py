@@ -88,7 +88,7 @@ async def opened(
         await here.store.examine(deep=False)
         await here.store.open()
         await there.store.open()
-        yield Mover(here, there, clock, wait=wait, overwrite=overwrite, tell=watch)
+        yield Mover(here, there, clock, wait=wait, overwrite=overwrite, report=watch)
     finally:
         await here.store.close()
         await there.store.close()

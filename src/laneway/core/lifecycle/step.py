@@ -56,15 +56,15 @@ class Requested(msgspec.Struct, frozen=True, gc=False):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What a worker asks of the store in one atomic call.
+    """What a worker sends to the store in one atomic call.
 
-    `call` is the worker's call number: it grows by one with every new step, and a step that got no answer is sent again
-    with the number it had. `room` is how many runs the worker can take, `park` whether it rests, to be woken, while it
-    has room for more. It `lends` its next step if it executes nothing: whoever would wake it may do that step, with the
-    same room and nothing else in it (`WorkerStore.step`). `saved` are checkpoints, `overdue` names the leases whose
-    time-out was decided, by run number and fence: whoever ends such an attempt settles it as timed out. `short` says
-    that it takes none for lack of memory. `last` is the number of the newest step before this one in which it said
-    anything, or was given anything: a store that does not know that step has lost it.
+    `call` is the worker's call number: it grows by one with each new step, and a step without an answer is sent again
+    under the same number. `room` is how many runs the worker can take. With `park` the worker is idle, to be woken, as
+    long as it has room. If it executes nothing it may also `offers_next`: then the store may make the worker's next
+    step instead of waking it, with the same room and nothing else in it (`WorkerStore.step`). `saved` are checkpoints.
+    `overdue` are the leases whose attempts have timed out, by run number and fence: whatever ends such an attempt
+    settles it as timed out. `short`: it takes no runs for lack of memory. `last` is the number of the newest earlier
+    step that sent or brought anything: a store that does not know that step has lost it.
     """
 
     incarnation: str
@@ -76,19 +76,19 @@ class Step(msgspec.Struct, frozen=True):
     saved: list[Saved] = []
     overdue: list[tuple[int, int]] = []
     short: bool = False
-    lends: bool = False
+    offers_next: bool = False
     last: int = 0
 
 
 class StepReply(msgspec.Struct, frozen=True):
     """The store's answer to a step.
 
-    `refused` names, by run number and fence, the results and events that were not written because the lease is not the
-    worker's any more. `due_in` is how long until the next pending run is due, in microseconds; `more` says to ask again
-    at once. `now` is the store's time. `requests` is what stands requested of the runs that the worker executes, told
-    with every answer until the run is settled or the request taken back. `fires_in` is how long until a job is
-    due, counted from `now`; of a repeated step, as it is when it is repeated. `moved` is where the store's content goes
-    if it is being moved: then nothing is claimed here any more.
+    `refused` lists, by run number and fence, the results and events that were not written because the worker does not
+    hold the lease any more. `due_in` is how long until the next pending run is due, in microseconds; `more` says to
+    make the next step at once. `now` is the store's time. `requests` are all standing requests for the runs that the
+    worker executes: they come with every answer until the run is settled or the request is taken back. `fires_in` is
+    how long until a job is due, counted from `now`; the answer to a repeated step has the value of that moment. `moved`
+    is the new address if the store's content is being moved: then nothing is claimed here any more.
     """
 
     claimed: list[Claimed] = []
@@ -101,20 +101,20 @@ class StepReply(msgspec.Struct, frozen=True):
     moved: str | None = None
 
 
-class LentReply(msgspec.Struct, frozen=True, gc=False):
-    """The answer to a step that a store has done for a worker, and the call number which that step has."""
+class PushedReply(msgspec.Struct, frozen=True, gc=False):
+    """The reply to an offered step that the store has made for the worker, and the call number of that step."""
 
     call: int
     reply: StepReply
 
 
-def has_lent(step: Step, reply: StepReply) -> bool:
-    """Tell whether the worker has lent its next step. One that was given something says something in its next."""
-    return step.lends and not (reply.claimed or reply.refused or reply.more)
+def offers_next_step(step: Step, reply: StepReply) -> bool:
+    """Tell whether the worker offers its next step. After a reply that brings work it has something to send."""
+    return step.offers_next and not (reply.claimed or reply.refused or reply.more)
 
 
 def named_in(step: Step) -> list[tuple[int, int]]:
-    """Return the leases, by run number and fence, of which a step says anything."""
+    """Return all leases in a step, by run number and fence."""
     said: list[Result | Emitted | Saved] = [*step.results, *step.emitted, *step.saved]
     return list(dict.fromkeys([*((one.number, one.fence) for one in said), *step.overdue]))
 

@@ -1,4 +1,4 @@
-"""What a context reaches of its attempt in the worker's own process."""
+"""What a context uses of its attempt, in the worker's own process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Shared(NamedTuple):
 
 
 class AttemptBackend:
-    """One attempt's. What `before_start` gets has no trail: it is called once, and nobody starts it again."""
+    """The backend of one attempt's context. `before_start` gets one without a replay log: the hook runs only once."""
 
     __slots__ = ("_attempt", "_replay", "_shared")
 
@@ -38,45 +38,45 @@ class AttemptBackend:
     @property
     def cancelled(self) -> bool:
         """Whether the handler shall stop."""
-        return self._attempt.told
+        return self._attempt.told_to_stop
 
     @property
     def inbox(self) -> Inbox:
         """The messages that came for the run."""
-        assert self._attempt.inbox is not None  # made with the context
+        assert self._attempt.inbox is not None  # it is made with the context
         return self._attempt.inbox
 
     @property
     def replay(self) -> ReplayLog:
-        """The attempt's trail."""
+        """The attempt's replay log."""
         if self._replay is None:
             raise BadSetting("steps, questions, calls and follow-ups are the handler's; before_start has none")
         return self._replay
 
     @property
     def pool(self) -> Executor:
-        """Where plain functions are called."""
+        """The threads for plain functions."""
         return self._shared.pool
 
     @property
     def result_limit(self) -> int:
-        """How many bytes of JSON may be kept at once."""
+        """How many bytes of JSON one saved value may have."""
         return self._shared.result_limit
 
     def save(self, state: str) -> Future[None]:
-        """Save a checkpoint; the future ends when it is stored, and raises Unwound if the handler is not to go on."""
+        """Save a checkpoint; the future ends when it is stored, and raises Unwound if the handler must not go on."""
         return self._shared.saves.add(self._attempt, state=state)
 
     def keep(self, memo: Memo) -> Future[None]:
-        """Save a memo, likewise."""
+        """Save a memo, in the same way."""
         return self._shared.saves.add(self._attempt, memo=memo)
 
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return a checked submission of another run."""
         return self._shared.checker.child(task, args, options)
 
-    def say_reordered(self) -> None:
-        """Tell that steps are not in the order they were."""
+    def report_reordered(self) -> None:
+        """Report that steps come in another order than before."""
         for said in self.replay.reordered:
-            self._shared.event_buffer.say(self._attempt, said)
+            self._shared.event_buffer.add(self._attempt, said)
         self.replay.reordered.clear()

@@ -1,4 +1,4 @@
-"""Deadlines of handlers, time-outs and graces: one shared sweep instead of a timer per run."""
+"""Deadlines of handlers, time-outs and graces: one shared task instead of a timer per run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Passed = Callable[[RunningAttempt], None]
 
 
 class Deadlines:
-    """Calls somebody about handlers that have not ended by their deadline."""
+    """Makes a call for each attempt that has not ended by its deadline."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class Deadlines:
         self._wakes_at = 0.0
 
     def add(self, attempt: RunningAttempt, seconds: float, passed: Passed) -> None:
-        """Call `passed` with this execution after so many seconds, unless it has ended by then."""
+        """Call `passed` with this attempt after so many seconds, unless it has ended by then."""
         deadline = self._clock.monotonic() + seconds
         self._added += 1
         heappush(self._heap, (deadline, self._added, attempt, passed))
@@ -32,7 +32,7 @@ class Deadlines:
             self._sweep_at(self._heap[0][0])
 
     def ended(self) -> None:
-        """Hear that an execution that was added has ended; now and then forget those that have."""
+        """Record that an attempt with a deadline has ended. Now and then remove those that have."""
         self._ended += 1
         if self._ended > 64 and self._ended > len(self._heap) // 2:
             self._heap = [item for item in self._heap if not _has_ended(item[2])]
@@ -40,7 +40,7 @@ class Deadlines:
             self._ended = 0
 
     def close(self) -> None:
-        """Stop nobody any more."""
+        """Cancel all deadlines."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         self._heap.clear()

@@ -1,11 +1,11 @@
-"""When what handlers say goes to the store: soon, and not too often.
+"""The buffer of handlers' events. It decides when they go to the store: soon, and not too often.
 
-**Soon.** An event of a worker that has been quiet waits 5 ms, in which a short handler ends and takes it along with its
-outcome. After that, events wait until 50 ms have passed since the last were taken, so nobody reads what is older.
+**Soon.** An event of a quiet worker waits 5 ms, in which a short handler ends and takes the event along with its
+outcome. After that, events wait until 50 ms have passed since the last flush. So readers are at most so far behind.
 
-**Not too often.** A run that has said 64 things need not wait for the clock. If it goes on like that it has to say
-twice as many the next time, up to 256, and 64 again once it has come to rest: a thousand events cost a few steps.
-While a step is under way nothing is added to it; what is said meanwhile goes into the next one.
+**Not too often.** A run with 64 buffered events is flushed without waiting. If it goes on like that, it needs twice as
+many the next time, up to 256, and 64 again once it slows down: a thousand events take a few steps. Events that come
+while a step is under way go into the next one.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from functools import partial
 from laneway.core.common.instants import instant
 from laneway.core.lifecycle.step import Emitted
 from laneway.core.records.events import Draft
-from laneway.engine.attempts.running_attempt import ENOUGH, RunningAttempt
+from laneway.engine.attempts.running_attempt import FLUSH_AT, RunningAttempt
 from laneway.engine.attempts.subscribers import Subscribers
 from laneway.engine.common.threads import from_thread
 from laneway.engine.common.wakeup import Wakeup
 from laneway.ports.clock import Clock
 
-FIRST_AFTER = 0.005  # seconds the first event after a quiet time waits for company
-FLUSH_AFTER = 0.05  # seconds between two flushes, unless one run alone has said enough
-MOST = 4 * ENOUGH
+FIRST_AFTER = 0.005  # seconds that the first event after a quiet time waits for others
+FLUSH_AFTER = 0.05  # seconds between two flushes, unless one run alone has many events
+FLUSH_AT_MOST = 4 * FLUSH_AT
 
 
 class EventBuffer:
-    """What the attempts that are `running` say and the store has not heard; rings the bell, and tells subscribers."""
+    """Events of the attempts that are `running`, on their way to the store. Wakes the worker, and tells subscribers."""
 
     def __init__(
         self,
@@ -48,29 +48,29 @@ class EventBuffer:
         self._timer: asyncio.Task[None] | None = None
         self._taken_at = -math.inf
 
-    def say(self, attempt: RunningAttempt, draft: Draft, *, own: bool = False) -> None:
-        """Say something of an attempt: its handler's `own` words, or the engine's. From any thread.
+    def add(self, attempt: RunningAttempt, draft: Draft, *, own: bool = False) -> None:
+        """Add an event of an attempt: the handler's `own`, or the engine's. Any thread may call it.
 
-        What handlers say is not stored if their task wants that; subscribers hear it all the same.
+        A task can say that handlers' events are not stored. Subscribers get them all the same.
         """
-        self._tell(attempt, draft)
+        self._publish(attempt, draft)
         if own and not attempt.task.keeps_events:
             return
-        attempt.say(draft)
+        attempt.add_draft(draft)
         if threading.get_ident() == self._thread:
             self._add(attempt)
         else:
             from_thread(self._loop, partial(self._add, attempt))
 
-    def say_now(self, attempt: RunningAttempt, draft: Draft) -> None:
-        """Say something of the engine's that shall not wait."""
-        self._tell(attempt, draft)
-        attempt.say(draft)
+    def add_now(self, attempt: RunningAttempt, draft: Draft) -> None:
+        """Add an event of the engine that must not wait."""
+        self._publish(attempt, draft)
+        attempt.add_draft(draft)
         self._unsaved.add(attempt)
         self._wakeup.set()
 
     def take(self) -> list[Emitted]:
-        """Return what was said by runs that go on, and forget it."""
+        """Return the events of runs that go on, and remove them."""
         if not self._unsaved:
             return []
         unsaved, self._unsaved = self._unsaved, set()
@@ -82,35 +82,35 @@ class EventBuffer:
         ]
 
     def clear(self) -> None:
-        """Forget everything: nobody will be told."""
+        """Remove all events: they will not be stored."""
         self._unsaved.clear()
 
     def close(self) -> None:
-        """Ring no more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _tell(self, attempt: RunningAttempt, draft: Draft) -> None:
+    def _publish(self, attempt: RunningAttempt, draft: Draft) -> None:
         if self._subscribers.listening and not attempt.over:
             run = attempt.run
-            self._subscribers.say(run.id, *draft, run.attempt, instant(self._clock.now()))
+            self._subscribers.publish(run.id, *draft, run.attempt, instant(self._clock.now()))
 
     def _taken(self, attempt: RunningAttempt) -> Emitted:
-        if len(attempt.drafts) < ENOUGH:
-            attempt.enough = ENOUGH  # it has come to rest
+        if len(attempt.drafts) < FLUSH_AT:
+            attempt.flush_at = FLUSH_AT  # it has slowed down
         return Emitted(attempt.run.number, attempt.run.fence, attempt.take_drafts())
 
     def _add(self, attempt: RunningAttempt) -> None:
         self._unsaved.add(attempt)
-        if len(attempt.drafts) >= attempt.enough:
-            attempt.enough = min(2 * attempt.enough, MOST)
+        if len(attempt.drafts) >= attempt.flush_at:
+            attempt.flush_at = min(2 * attempt.flush_at, FLUSH_AT_MOST)
             self._wakeup.set()
         elif self._timer is None or self._timer.done():
-            self._timer = self._loop.create_task(self._ring_soon())
+            self._timer = self._loop.create_task(self._wake_soon())
 
-    async def _ring_soon(self) -> None:
+    async def _wake_soon(self) -> None:
         await self._clock.sleep(FIRST_AFTER)
-        # What was taken meanwhile was taken with all that had waited then.
+        # A step since then took all events that waited.
         while (left := self._taken_at + FLUSH_AFTER - self._clock.monotonic()) > 0:
             await self._clock.sleep(left)
         if any(attempt.drafts for attempt in self._unsaved):
@@ -118,7 +118,7 @@ class EventBuffer:
 
 
 class AttemptSink:
-    """Where the context of an attempt puts what its handler says."""
+    """Where the context of an attempt puts its handler's events."""
 
     __slots__ = ("_attempt", "_buffer")
 
@@ -126,5 +126,5 @@ class AttemptSink:
         self._buffer, self._attempt = buffer, attempt
 
     def append(self, draft: Draft) -> None:
-        """Say it. From any thread."""
-        self._buffer.say(self._attempt, draft, own=True)
+        """Add an event. Any thread may call it."""
+        self._buffer.add(self._attempt, draft, own=True)

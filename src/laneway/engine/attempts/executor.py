@@ -1,8 +1,8 @@
-"""Executing one attempt: call the handler, say what it ended in. It decides nothing and writes nothing.
+"""Executes one attempt: calls the handler and returns its outcome. It decides nothing and writes nothing.
 
-Async handlers run on the loop, plain ones in threads, those of `process=True` tasks in child processes. The plainest
-case, an async handler that is called once and returns, takes the shortest way through `execute`; everything else (other
-places, quick tries, validators) goes through `_carefully`.
+Async handlers run on the loop, plain ones in threads, those of `process=True` tasks in child processes. An async
+handler without further options is called right in `execute`; the other cases (threads, child processes, quick tries,
+validators) go through `_with_options`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from laneway.errors import GiveUp, Snooze
 from laneway.ports.clock import Clock
 from laneway.settings import Settings
 
-THREADS = "laneway-handler"  # how the names of threads begin that execute plain handlers
+THREADS = "laneway-handler"  # prefix of the names of threads for plain handlers
 
 
 class Executor:
-    """Calls handlers. `ended` hears of each outcome, `talking` of events, `saves` of what is to be saved.
+    """Calls handlers. It passes each outcome to `ended`, events to `event_buffer`, and what is to be saved to `saves`.
 
     `fetch` and `remember` read a run's messages and memos.
     """
@@ -59,8 +59,8 @@ class Executor:
         remember: Remember,
     ) -> None:
         self._clock = clock
-        # As many threads as there are handlers at once, which the worker's slots bound; and one more for each that was
-        # abandoned or lost with its run and goes on, or the next would wait for it.
+        # One thread for each handler at the same time, which the worker's slots bound. And one more for each abandoned
+        # or lost handler that still runs, or the next handler would wait for it.
         self._pool = ThreadPoolExecutor(sys.maxsize, thread_name_prefix=THREADS)
         self._result_limit = settings.result_limit
         self._event_buffer, self._ended, self._saves = event_buffer, ended, saves
@@ -68,24 +68,24 @@ class Executor:
         self._children = ChildPool(clock, self._result_limit, self._bounds)
         checker = SubmissionChecker(registry, lambda _: None, self._bounds)
         self._shared = Shared(saves, checker, self._pool, self._result_limit, event_buffer)
-        self._preparing = Preparer(
+        self._preparer = Preparer(
             fetch,
             remember,
             self._bounds,
             lambda attempt, args: saves.add(attempt, prepared=args),
-            self._beside,
+            self._hook_in_thread,
             self._context,
             settings.args_limit,
         )
         self.resources: Mapping[str, Any] = {}
 
     async def close(self) -> None:
-        """Take no more handlers; threads that still run go on, children end."""
+        """Take no more handlers. Threads that still run go on; child processes end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         await self._children.close()
 
     async def execute(self, attempt: RunningAttempt) -> None:
-        """Call the handler and tell `ended` its outcome. Raises nothing, whatever the handler does."""
+        """Call the handler and pass its outcome to `ended`. Raises nothing, whatever the handler does."""
         task, run = attempt.task, attempt.run
         parameters = task.parameters
         try:
@@ -96,38 +96,38 @@ class Executor:
                 attempt.replay = attempt.replay or ReplayLog(run, self._bounds)
                 args[parameters.context] = self._context(attempt)
             if attempt.stopped is not None:
-                outcome = self._after_stop(attempt)  # before it had begun
+                outcome = self._after_stop(attempt)  # it was stopped before it began
             elif task.is_simple:
                 outcome = self._after_return(attempt, await task.function(**args))
             else:
-                outcome = await self._carefully(attempt, args)
+                outcome = await self._with_options(attempt, args)
         except asyncio.CancelledError as error:
-            # Nobody stopped it: the handler let a cancellation of its own escape.
+            # Nobody stopped it: a cancellation inside the handler escaped.
             outcome = self._after_stop(attempt) if attempt.stopped else failed(error)
         except BaseException as error:  # noqa: BLE001  # SystemExit in a handler must not end the worker
             outcome = self._after_stop(attempt) if attempt.stopped else self._after_raise(attempt, error)
         if attempt.replay is not None:
-            outcome = await self._left(attempt, attempt.replay, outcome)
+            outcome = await self._finished(attempt, attempt.replay, outcome)
         self._ended(attempt, outcome)
 
-    async def _left(self, attempt: RunningAttempt, replay: ReplayLog, outcome: Outcome) -> Outcome:
-        """Return the outcome with what was held back for it, once nothing of the attempt is under way any more."""
+    async def _finished(self, attempt: RunningAttempt, replay: ReplayLog, outcome: Outcome) -> Outcome:
+        """Return the final outcome, with follow-ups, once no concurrent step of the attempt runs any more."""
         replay.concurrent_steps.over = True
         if replay.concurrent_steps:
-            await replay.concurrent_steps.end(cancel=attempt.told)
+            await replay.concurrent_steps.end(cancel=attempt.told_to_stop)
             if attempt.stopped is Stop.TIMED_OUT:
-                outcome = self._after_stop(attempt)  # as is stored by now
+                outcome = self._after_stop(attempt)  # the time-out is stored by now
         return replay.after(outcome)
 
     async def prepare_and_execute(self, attempt: RunningAttempt) -> None:
-        """Do what has to be done before the handler is called, then execute it. Raises nothing either."""
+        """Do what comes before the handler's call, then execute the attempt. Raises nothing either."""
         outcome: Outcome | None
         try:
             if attempt.run.ties is not None:
                 _carry(attempt.run.ties)
-            outcome = await self._preparing.prepare(attempt)
+            outcome = await self._preparer.prepare(attempt)
             if outcome is not None and attempt.stopped not in (None, Stop.TIMED_OUT):
-                outcome = self._after_stop(attempt)  # a hook that was told to stop has not refused the run
+                outcome = self._after_stop(attempt)  # a hook that was told to stop does not refuse the run
         except BaseException as error:  # noqa: BLE001  # as in `execute`
             outcome = self._after_stop(attempt) if attempt.stopped else failed(error)
         if outcome is None:
@@ -136,7 +136,7 @@ class Executor:
             self._ended(attempt, outcome)
 
     def _context(self, attempt: RunningAttempt) -> Context:
-        attempt.drafts = list[Draft](attempt.drafts)  # it may have been told to stop before it began
+        attempt.drafts = list[Draft](attempt.drafts)  # it may have events already, if it was stopped before it began
         if attempt.inbox is None:
             attempt.inbox = Inbox()
         backend = AttemptBackend(attempt, self._shared, attempt.replay)
@@ -144,19 +144,19 @@ class Executor:
         current.set(context)
         return context
 
-    # What is not simple
+    # Handlers with options, in threads and in child processes
 
-    async def _carefully(self, attempt: RunningAttempt, args: dict[str, Any]) -> Outcome:
+    async def _with_options(self, attempt: RunningAttempt, args: dict[str, Any]) -> Outcome:
         task = attempt.task
         args.update({name: self.resources[name] for name in task.parameters.resources})
         call_options = task.call_options
         for left in reversed(range(call_options.tries)):
             try:
-                outcome = await self._in_its_place(attempt, args)
-            except FailedInChild as told:
+                outcome = await self._call_once(attempt, args)
+            except FailedInChild as error:
                 if not left:
-                    return told.outcome
-                await self._wait(attempt, told.outcome.failure, told.wait)
+                    return error.outcome
+                await self._wait(attempt, error.outcome.failure, error.wait)
             except Exception as error:
                 cause = error.error if isinstance(error, Raised) else error
                 decided = isinstance(cause, (GiveUp, Snooze)) or not isinstance(cause, call_options.transient)
@@ -167,7 +167,7 @@ class Executor:
                 return outcome
         raise AssertionError("the last try returns or raises")
 
-    async def _in_its_place(self, attempt: RunningAttempt, args: dict[str, Any]) -> Outcome:
+    async def _call_once(self, attempt: RunningAttempt, args: dict[str, Any]) -> Outcome:
         task = attempt.task
         if task.call_options.process:
             outcome = await self._in_child(attempt)
@@ -180,31 +180,31 @@ class Executor:
         return outcome
 
     async def _wait(self, attempt: RunningAttempt, error: Failure, wait: float | None) -> None:
-        """Wait as long as the error said, or the task, before the next quick try."""
+        """Wait before the next quick try: as long as the error says, or the task."""
         if attempt.inbox is not None:
-            attempt.inbox.note(0)  # the next try begins at the top, and so must what it reads
+            attempt.inbox.note(0)  # the next try begins at the top, and reads messages again
         if attempt.replay is not None:
-            await attempt.replay.concurrent_steps.end(cancel=attempt.told)
+            await attempt.replay.concurrent_steps.end(cancel=attempt.told_to_stop)
             if attempt.stopped is not None:
-                raise asyncio.CancelledError  # that came meanwhile, and there is no next try
+                raise asyncio.CancelledError  # it was stopped meanwhile, so there is no next try
             attempt.replay.begin()
         seconds = attempt.task.call_options.wait if wait is None else wait
-        told = f"{error.type}: {error.message}; trying again in {seconds:g} s"
-        self._event_buffer.say(attempt, draft(events.LOG, {"text": told}))
+        text = f"{error.type}: {error.message}; trying again in {seconds:g} s"
+        self._event_buffer.add(attempt, draft(events.LOG, {"text": text}))
         await self._clock.sleep(seconds)
 
     async def _validated(self, validate: Callable[[Any], Any], outcome: Succeeded) -> Outcome:
         try:
             verdict = validate(codec.from_json(outcome.result))
             verdict = await verdict if isawaitable(verdict) else verdict
-        except Exception as error:  # noqa: BLE001  # that is how a validator says no
+        except Exception as error:  # noqa: BLE001  # a validator refuses by raising
             return Failed(refused_by(error))
         if verdict is False:
             return Failed(Failure("bad_output", "BadOutput", "the validator refused the result"))
         return outcome
 
-    async def _beside(self, attempt: RunningAttempt, call: Callable[[], Any]) -> Any:
-        """Call in a thread what is not the handler, and raise what it raises."""
+    async def _hook_in_thread(self, attempt: RunningAttempt, call: Callable[[], Any]) -> Any:
+        """Call a hook in a thread, and raise what it raises."""
         try:
             return await self._in_thread(attempt, call)
         except Raised as raised:
@@ -218,16 +218,16 @@ class Executor:
             value = await asyncio.shield(ended)
         except asyncio.CancelledError:
             if called.cancel():
-                raise  # it had not begun
-            # Python cannot stop a thread. The run is not over, and its lease not free, before the thread is;
-            # a second cancellation is the loop closing, and then this process will not wait for it.
+                raise  # the call had not begun
+            # Python cannot stop a thread. The run is over, and its lease free, only when the thread has ended. A second
+            # cancellation means that the loop closes: then this process does not wait for the thread.
             value = await ended
-        # What a decorator leaves of an async handler if it knows nothing of async is a plain one that returns this.
+        # A decorator that does not know async turns an async handler into a plain one that returns an awaitable.
         return await value if isawaitable(value) else value
 
     async def _in_child(self, attempt: RunningAttempt) -> Outcome:
-        def heard(said: Draft) -> None:
-            self._event_buffer.say(attempt, said, own=True)
+        def add_draft(said: Draft) -> None:
+            self._event_buffer.add(attempt, said, own=True)
 
         async def saved(what: Checkpoint | Keep) -> bool:
             try:
@@ -245,7 +245,7 @@ class Executor:
         attempt.child = child = self._children.attempt(
             task.function,
             run,
-            heard,
+            add_draft,
             saved,
             inbox=attempt.inbox,
             recall=replay.recall,
@@ -256,7 +256,7 @@ class Executor:
             outcome = await child.outcome()
         finally:
             attempt.child = None
-        # One that was stopped and did not get to its end has not failed, whatever it raised on its way out.
+        # An attempt that was stopped before its end has not failed, whatever it raised on its way out.
         if outcome is None or attempt.stopped is Stop.TIMED_OUT or (attempt.stopped and _is_raised(outcome)):
             return self._after_stop(attempt)
         if child.passing is not None and isinstance(outcome, Failed):
@@ -269,7 +269,7 @@ class Executor:
         if attempt.stopped is Stop.TIMED_OUT:
             return self._after_stop(attempt)
         if attempt.replay is not None and attempt.replay.waits:
-            return attempt.replay.outcome()  # it held up what was to unwind it
+            return attempt.replay.outcome()  # the handler caught the exception that unwinds it
         return after_return(attempt.task, value, self._result_limit)
 
     def _after_raise(self, attempt: RunningAttempt, error: BaseException) -> Outcome:
@@ -301,7 +301,7 @@ def _is_raised(outcome: Outcome) -> bool:
 
 
 class FailedInChild(Exception):
-    """A handler raised one of its transient errors in a child process, where the error itself stays."""
+    """A handler raised one of its transient errors in a child process. The error itself stays there."""
 
     def __init__(self, outcome: Failed, wait: float | None) -> None:
         super().__init__(outcome.failure.message)
@@ -309,7 +309,7 @@ class FailedInChild(Exception):
 
 
 class Raised(Exception):
-    """What a handler raised in its thread, wrapped: a future cannot carry StopIteration, nor a coroutine raise it."""
+    """Wraps an exception from a handler's thread: a future cannot carry StopIteration, a coroutine cannot raise it."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)

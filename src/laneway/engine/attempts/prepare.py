@@ -1,8 +1,8 @@
-"""What happens between a claim and the handler: messages are folded, and `before_start` has its say.
+"""What happens between a claim and the handler: merged messages are combined, and `before_start` is called.
 
-Once per run: what comes of it is saved under the lease before the handler is called, and later attempts begin with it.
-A hook that refuses the run, or outlasts its time-out, ends it. A worker that dies or is stopped before it is saved
-leaves it to the next.
+This happens once per run. The arguments that result are saved under the lease before the handler is called, and later
+attempts begin with them. If the hook refuses the run, or exceeds the time-out, the run ends. If the worker dies or
+stops before the arguments are saved, the next worker does it again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Remember = Callable[[str], Awaitable[Recall]]  # a run's id
 
 
 class Preparer:
-    """`fetch` and `remember` read a run's messages and memos, `save` writes what came, `in_thread` calls plain code."""
+    """`fetch` and `remember` read a run's messages and memos, `save` saves arguments, `in_thread` calls plain code."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class Preparer:
         self._args_limit = args_limit
 
     async def prepare(self, attempt: RunningAttempt) -> Outcome | None:
-        """Set the run's arguments as its handler shall get them, and its inbox; return an outcome if that is its end.
+        """Set the run's arguments and inbox as its handler gets them; return an outcome if the run ends here.
 
-        Raises what unwinds the attempt: it was stopped, or paused, before its handler was called.
+        Raises what unwinds the attempt if it was stopped or paused before its handler was called.
         """
         run = attempt.run
         messages = await self._fetch(run.id, 0) if run.messages else []
@@ -73,20 +73,20 @@ class Preparer:
         run, task = attempt.run, attempt.task
         try:
             args = task.start_hooks.folded(run.args, messages)
-        except BaseException as error:  # noqa: BLE001  # whatever it is, also an exit, it is the run's outcome
+        except BaseException as error:  # noqa: BLE001  # whatever it is, even an exit, it is the run's outcome
             return Failed(failure("bad_merge", error))
         if task.start_hooks.before_start is not None:
-            if attempt.told:
-                raise asyncio.CancelledError  # before it had begun
+            if attempt.told_to_stop:
+                raise asyncio.CancelledError  # it was stopped before the hook began
             try:
                 args = await self._asked(attempt, task.start_hooks.before_start, args)
-            except BaseException as error:  # that is how a hook says no
+            except BaseException as error:  # a hook refuses by raising
                 if attempt.stopped is not Stop.TIMED_OUT:
                     if isinstance(error, (asyncio.CancelledError, Unwound)):
                         raise
                     return Failed(failure(REFUSED, error))
             if attempt.stopped is Stop.TIMED_OUT:
-                return Failed(outlasted(attempt.policy))  # whatever it made of that
+                return Failed(outlasted(attempt.policy))  # whatever the hook did then
         try:
             run.args = task.parameters.pack(args, self._args_limit)
         except BadArguments as misfit:

@@ -1,4 +1,4 @@
-"""One attempt in progress, and how it is made to stop."""
+"""One running attempt, and how it is stopped."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from laneway.engine.handlers.inbox import Inbox
 from laneway.engine.handlers.replay import ReplayLog
 from laneway.engine.handlers.task import Task
 
-ENOUGH = 64  # events of one run that are company enough for each other
+FLUSH_AT = 64  # a run with so many buffered events does not wait for more
 
 
 class Stop(Enum):
-    """Why the engine stopped a handler before it was done."""
+    """Why the engine stopped a handler before its end."""
 
     TIMED_OUT = "timed out"
     CANCELLED = "cancelled"
@@ -33,46 +33,47 @@ class Stop(Enum):
 
 @written_often
 class RunningAttempt(msgspec.Struct, eq=False, gc=False):
-    """One attempt in progress: the lease, the handler's task on the loop, its events no store has seen yet.
+    """One running attempt: its lease, its handler's task on the loop, and its events that are not stored yet.
 
-    It and its handle hold each other only until the handler has ended, so the garbage collector need not know it.
+    The attempt and its handle refer to each other only until the handler has ended, so the garbage collector need not
+    track them.
     """
 
     run: Claimed
     task: Task[..., Any]
     policy: TaskPolicy  # the terms of this run: its task's, or its job's
-    drafts: list[Draft] | tuple[()] = ()  # a list once there is something to add to it
+    drafts: list[Draft] | tuple[()] = ()  # a list once there is one
     handle: asyncio.Task[None] | None = None
     stopped: Stop | None = None
-    request: Request | None = None  # what was asked of it from outside
-    thread: int | None = None  # where a plain handler is executed
+    request: Request | None = None  # the request that stands for the run
+    thread: int | None = None  # the thread that executes a plain handler
     child: ChildHandle | None = None
     stuck: bool = False
-    inbox: Inbox | None = None  # of a handler that can read it
+    inbox: Inbox | None = None  # only for a handler with a context
     merged: int = 0  # messages that were merged into the run, or answered it
-    replay: ReplayLog | None = None  # of a handler that can leave one
-    enough: int = ENOUGH  # events that do not wait for more
-    lost: bool = False  # with its lease
+    replay: ReplayLog | None = None  # only for a handler with a context
+    flush_at: int = FLUSH_AT  # with so many buffered events it does not wait for more
+    lost: bool = False  # its lease is lost
 
     @property
     def over(self) -> bool:
-        """Whether it was settled, or lost: what its handler still says is nobody's business."""
+        """Whether it was settled or lost. Later events of its handler are dropped."""
         return self.handle is None or self.lost
 
     @property
-    def told(self) -> bool:
-        """Whether the attempt was told to stop. One that pauses was not: it ends what it has begun."""
+    def told_to_stop(self) -> bool:
+        """Whether the attempt was told to stop. A pausing one was not: it finishes the step that it has begun."""
         return self.stopped is not None and self.stopped is not Stop.PAUSED
 
     def stop(self, why: Stop, grace: float = 0) -> None:
-        """Stop the handler, once; the first reason is the one that counts. A child is killed after `grace` seconds."""
-        if self.told:
+        """Stop the handler, once; the first reason counts. A child process is killed after `grace` seconds."""
+        if self.told_to_stop:
             return
         self.stopped = why
         if self.child is not None:
             self.child.stop(grace / 2, grace)
-        # Race: a task cancelled before its first turn never runs, and then nobody would settle the run. One that has
-        # not begun is left to see for itself that it need not.
+        # Race: a task that is cancelled before its first turn never runs, and nobody would settle the run. So a task
+        # that has not begun is not cancelled: it sees by itself that it must stop.
         elif self.handle is not None and getcoroutinestate(self.handle.get_coro()) != CORO_CREATED:  # type: ignore[arg-type]  # a task made from a coroutine has one
             self.handle.cancel()
 
@@ -81,16 +82,16 @@ class RunningAttempt(msgspec.Struct, eq=False, gc=False):
         if self.child is not None:
             self.child.kill()
 
-    def say(self, draft: Draft) -> None:
-        """Add an event of the engine's own."""
+    def add_draft(self, draft: Draft) -> None:
+        """Add an event."""
         if isinstance(self.drafts, list):
             self.drafts.append(draft)
         else:
             self.drafts = [draft]
 
     def take_drafts(self) -> tuple[Draft, ...]:
-        """Return the buffered events as the store shall have them, and forget them."""
-        # Race: a handler in a thread may add to the list between the copy and the cut; what it adds stays.
+        """Return the buffered events in the form that is stored, and remove them."""
+        # Race: a handler in a thread may add to the list between the copy and the deletion; its event stays.
         drafts = tuple(self.drafts)
         if isinstance(self.drafts, list):
             del self.drafts[: len(drafts)]

@@ -1,4 +1,4 @@
-"""What handlers want saved before they go on: checkpoints, memos, and what was prepared before the first start."""
+"""What handlers save before they go on: checkpoints, memos, and the arguments prepared before the first start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Save = tuple[RunningAttempt, Saved, "Future[None]"]
 
 
 class SaveQueue:
-    """What waits to be saved, of the attempts that are `running`. It rings the worker's bell when something does."""
+    """What waits to be saved, of the attempts that are `running`. It wakes the worker when it gets something."""
 
     def __init__(self, running: Mapping[int, RunningAttempt], loop: asyncio.AbstractEventLoop, wakeup: Wakeup) -> None:
         self._running, self._loop, self._wakeup = running, loop, wakeup
@@ -29,13 +29,13 @@ class SaveQueue:
     def add(
         self, attempt: RunningAttempt, state: str | None = None, prepared: str | None = None, memo: Memo | None = None
     ) -> Future[None]:
-        """Have something saved; the future ends when it is stored. From the loop's thread or a handler's."""
+        """Save something; the future ends when it is stored. The loop's thread or a handler's may call it."""
         future = Future[None]()
-        future.set_running_or_notify_cancel()  # whoever stops waiting for it does not undo it
+        future.set_running_or_notify_cancel()  # a caller that stops waiting does not undo it
 
         def add() -> None:
             if self._closed or self._running.get(attempt.run.number) is not attempt:
-                # Now, because the worker that would tell may be gone; its threads go on without it.
+                # Now, because the worker that would report it may be gone; its threads go on without it.
                 future.set_exception(_lost(attempt))
                 return
             saved = Saved(attempt.run.number, attempt.run.fence, state, prepared, memo)
@@ -47,18 +47,18 @@ class SaveQueue:
         return future
 
     def take(self) -> list[Save]:
-        """Return what waits, and forget it."""
+        """Return what waits, and remove it."""
         saves, self._waiting = self._waiting, []
         return saves
 
-    def told(self, saves: list[Save]) -> None:
-        """Hear that the store was told these: their handlers go on, or unwind if they shall pause or stop."""
+    def stored(self, saves: list[Save]) -> None:
+        """Record that the store has these. Their handlers go on, or unwind if they must pause or stop."""
         for attempt, saved, future in saves:
             if self._running.get(attempt.run.number) is not attempt:
                 future.set_exception(_lost(attempt))
                 continue
             if saved.state is not None or saved.memo is not None:
-                attempt.run.crashes = 0  # as the store has it now: what it has got done, no crash can undo
+                attempt.run.crashes = 0  # as in the store: progress resets the crashes in a row
             if attempt.stopped is None and attempt.request is not Request.PAUSE:
                 future.set_result(None)
             else:
@@ -67,7 +67,7 @@ class SaveQueue:
 
     @staticmethod
     def refuse(saves: list[Save]) -> None:
-        """Hear that nobody will know whether these were saved."""
+        """Fail these: it will not be known whether they were saved."""
         for attempt, _, future in saves:
             future.set_exception(_lost(attempt))
 

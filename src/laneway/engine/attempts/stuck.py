@@ -1,7 +1,8 @@
-"""Handlers that were told to stop and have not: reported once, with where they are, and kept in sight until they end.
+"""Stuck handlers: they were told to stop and have not. Each is reported once with its stack, and watched until it ends.
 
-Python cannot stop a thread, nor a coroutine that swallows its cancellation. Such a run keeps its lease and its slots:
-its code may still do anything. What frees them is the end of the code, of the process, or `cancel(run, abandon=True)`.
+Python cannot stop a thread, nor a coroutine that swallows its cancellation. Such a run keeps its lease and its slots,
+because its code may still do anything. They are freed when the code or the process ends, or by `cancel(run,
+abandon=True)`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ log = logging.getLogger("laneway.worker")
 
 
 class StuckHandlers:
-    """The stuck handlers of one worker. `heard` is called with each when it is found."""
+    """The stuck handlers of one worker. `on_stuck` is called once for each."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._found: dict[RunningAttempt, tuple[StuckRun, float]] = {}
-        self.heard: Callable[[StuckRun], None] | None = None
-        # Who is told may stop the worker, and wait for that: it is no handler that would wait for itself.
+        self.on_stuck: Callable[[StuckRun], None] | None = None
+        # `on_stuck` may stop the worker and wait for that: outside of the handlers' context it does not wait for
+        # itself.
         self._outside = copy_context()
 
     def __len__(self) -> int:
@@ -40,23 +42,23 @@ class StuckHandlers:
         self._found[attempt] = found, self._clock.monotonic() - seconds
         why = attempt.stopped.value if attempt.stopped is not None else "stopped"
         log.error("run %s of %s is stuck: it was %s %g s ago and goes on at\n%s", run.id, run.task, why, seconds, stack)
-        self._tell(found)
+        self._report(found)
         return found
 
     def ended(self, attempt: RunningAttempt) -> None:
-        """Hear that one of them has ended after all."""
+        """Record that an attempt has ended; it may have been stuck."""
         if self._found.pop(attempt, None) is not None:
             log.warning("run %s of %s was stuck and has ended", attempt.run.id, attempt.run.task)
 
-    def _tell(self, found: StuckRun) -> None:
-        if self.heard is not None:
+    def _report(self, found: StuckRun) -> None:
+        if self.on_stuck is not None:
             try:
-                self._outside.copy().run(self.heard, found)
+                self._outside.copy().run(self.on_stuck, found)
             except Exception:
-                log.exception("whoever was told of the stuck run %s crashed", found.run_id)
+                log.exception("the callback for the stuck run %s crashed", found.run_id)
 
     def runs(self) -> list[StuckRun]:
-        """Return them, each with how long it has not listened; may be asked from any thread."""
+        """Return the stuck runs, each with the seconds since it was told to stop; any thread may call it."""
         now = self._clock.monotonic()
         return [
             StuckRun(run_id=found.run_id, task=found.task, seconds=now - since, stack=found.stack)

@@ -1,14 +1,14 @@
-"""Subscribers: functions of this process that hear what the runs of its worker say, as it happens.
+"""Subscribers: functions of this process that receive the events of its worker's runs, as they happen.
 
-**What they hear.** What a handler says, at once; what the engine says, when the store has it: `started`, and what the
-settlement told. In order for each run. Before the store has numbered it an event has no number, so `seq` is 0.
+**Events.** A handler's events come at once. The engine's come when the store has them: `started`, and the events of the
+settlement. They are in order for each run. They have no number before they are stored, so `seq` is 0.
 
-**Isolation.** Each subscriber has a queue and a task of its own on the worker's loop; plain functions are called on a
-thread beside it. So one that is slow, or raises, disturbs neither runs nor other subscribers. An error is logged once
-for each kind, and the subscriber goes on. When a queue is full its oldest events go, and the log says how many.
+**Isolation.** Each subscriber has a queue and a task of its own on the worker's loop; plain functions are called in a
+thread. So a subscriber that is slow, or raises, disturbs neither runs nor other subscribers. The first error of each
+kind is logged, and the subscriber goes on. A full queue drops its oldest events, and the log says how many.
 
-**Lives.** They are heard by while a worker works. When it ends, they get some seconds for what is still in their
-queues. While nobody subscribes, all of this costs a worker one look at a flag.
+**Lifetime.** Subscribers receive events while a worker works. When it ends, they get some seconds for what is still in
+their queues. Without subscribers, all of this costs a worker one look at a flag.
 """
 
 from __future__ import annotations
@@ -31,101 +31,101 @@ from laneway.errors import BadSetting
 
 log = logging.getLogger("laneway.subscribers")
 
-ROOM = 10_000  # events a subscriber may be behind
-BATCH = 256  # events of which a thread is told at once
-LAST_WORDS = 5.0  # seconds a worker that has ended waits for its subscribers
+ROOM = 10_000  # events that a subscriber's queue holds
+BATCH = 256  # events that one call of a thread delivers
+LAST_WORDS = 5.0  # seconds that a worker which has ended waits for its subscribers
 
-Later = asyncio.Future[list[Event]]  # events that are being found out
+Later = asyncio.Future[list[Event]]  # events that are still being read
 Item = Event | Later
 
 
 class Subscribers:
-    """Who has subscribed, and the life of their tasks while a worker works."""
+    """All subscribers, and their tasks while a worker works."""
 
     def __init__(self) -> None:
         self._all: tuple[Subscriber, ...] = ()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[Subscriber, asyncio.Task[None]] = {}
         self._lock = threading.Lock()
-        self.listening = False  # whether anybody is told anything
+        self.listening = False  # whether there are subscribers and a worker
 
     def add(self, call: Callable[[Event], Any], run: str | None, kinds: Iterable[str] | None) -> Callable[[], None]:
-        """Add a subscriber to all events, or to those of a run or of some kinds; return what removes it."""
+        """Add a subscriber to all events, or those of a run or of some kinds; return a function that removes it."""
         if not callable(call):
             raise BadSetting(f"{call!r} cannot be called; subscribe a function that takes an event")
         wanted = None if kinds is None else [*kinds]
         if isinstance(kinds, str) or not all(isinstance(kind, str) for kind in wanted or ()):
-            raise BadSetting(f"kinds is {kinds!r}; it is a list of the kinds to hear of")
+            raise BadSetting(f"kinds is {kinds!r}; it must be a list of event kinds")
         subscriber = Subscriber(call, run, None if wanted is None else frozenset(wanted))
         with self._lock:
             self._all = (*self._all, subscriber)
-            self._judge()
+            self._update_listening()
             if self._loop is not None:
                 from_thread(self._loop, lambda: self._start(subscriber))
         return lambda: self._remove(subscriber)
 
     def begin(self) -> object:
-        """Begin to tell them, on this loop; return what `end` is to be given.
+        """Begin to deliver on this loop; return the value for `end`.
 
-        If another worker of this scheduler lingers, it is the newest that counts.
+        If an older worker of this scheduler still lingers, the newest one delivers.
         """
         with self._lock:
             self._loop, self._tasks = asyncio.get_running_loop(), {}
-            self._judge()
+            self._update_listening()
         for subscriber in self._all:
             self._start(subscriber)
         return self._tasks
 
     async def end(self, life: object) -> None:
-        """Wait for them to hear what was said, a few seconds at most, and tell them no more."""
+        """Wait, a few seconds at most, until the subscribers have received everything; then stop delivering."""
         if self._tasks is not life:
             return
-        hearing = [asyncio.ensure_future(subscriber.heard_all()) for subscriber in self._tasks]
+        hearing = [asyncio.ensure_future(subscriber.drained()) for subscriber in self._tasks]
         if hearing:
             await asyncio.wait(hearing, timeout=LAST_WORDS)
         with self._lock:
             tasks, self._tasks, self._loop = self._tasks, {}, None
-            self._judge()
+            self._update_listening()
         for task in (*hearing, *tasks.values()):
             task.cancel()
         await asyncio.gather(*hearing, *tasks.values(), return_exceptions=True)
         for subscriber in tasks:
             subscriber.forget()
 
-    def say(self, run_id: str, kind: str, data: str, attempt: int, at: datetime) -> None:
-        """Tell them of an event, whose data is JSON text. From any thread."""
+    def publish(self, run_id: str, kind: str, data: str, attempt: int, at: datetime) -> None:
+        """Deliver an event, whose data is JSON text. Any thread may call it."""
         event: Event | None = None
         for subscriber in self._all:
             if subscriber.wants(run_id, kind):
                 event = event or Event(run_id, 0, kind, codec.from_json(data), attempt, at)
                 subscriber.put(event)
 
-    def say_later(self, run_id: str, found: Callable[[], Coroutine[Any, Any, list[Event]]]) -> None:
-        """Tell them, in its turn, of what is still to be found out. On the loop."""
+    def publish_later(self, run_id: str, found: Callable[[], Coroutine[Any, Any, list[Event]]]) -> None:
+        """Deliver, in their turn, events that `found` still has to read. On the loop."""
         wanting = [subscriber for subscriber in self._all if subscriber.wants(run_id, None)]
         if wanting:
             later = asyncio.ensure_future(found())
             for subscriber in wanting:
                 subscriber.put(later)
 
-    def _judge(self) -> None:
+    def _update_listening(self) -> None:
         self.listening = bool(self._all) and self._loop is not None
 
     def _start(self, subscriber: Subscriber) -> None:
         if subscriber in self._all and subscriber not in self._tasks and self._loop is not None:
             context = subscriber.context.copy()
-            task = self._loop.create_task(subscriber.listen(), context=context, name="laneway-subscriber")
+            task = self._loop.create_task(subscriber.run(), context=context, name="laneway-subscriber")
             self._tasks[subscriber] = task
 
     def _remove(self, subscriber: Subscriber) -> None:
         with self._lock:
             self._all = tuple(each for each in self._all if each is not subscriber)
-            self._judge()
+            self._update_listening()
         subscriber.close()
 
 
 class Subscriber:
-    """One function and what it has not heard yet."""
+    """One function and its queue."""
 
     def __init__(self, call: Callable[[Event], Any], run: str | None, kinds: frozenset[str] | None) -> None:
         self._call, self._run, self._kinds = call, run, kinds
@@ -141,14 +141,14 @@ class Subscriber:
         self._rest = asyncio.Event()
 
     def wants(self, run_id: str, kind: str | None) -> bool:
-        """Tell whether it is to hear of this run, and of events of this kind; None: it may be of any."""
+        """Tell whether it wants this run, and events of this kind; with None, events of any kind."""
         return (self._run is None or self._run == run_id) and (
             kind is None or self._kinds is None or kind in self._kinds
         )
 
     def put(self, item: Item) -> None:
-        """Let it hear of something. From any thread."""
-        # Race: two threads may both find one place left; a queue that is one too long does no harm.
+        """Add to its queue. Any thread may call it."""
+        # Race: two threads may both find one place left. A queue that is one too long does no harm.
         if len(self._queue) >= ROOM:
             self._queue.popleft()
             self._dropped += 1
@@ -157,37 +157,37 @@ class Subscriber:
             self._wakeup.set() if threading.get_ident() == self._thread else self._wakeup.set_from_thread()
 
     def close(self) -> None:
-        """Hear nothing any more, but for what it is hearing now. From any thread."""
+        """Deliver nothing any more, except the event that is being delivered now. Any thread may call it."""
         self._closed = True
         self._queue.clear()
         if self._wakeup is not None:
             self._wakeup.set_from_thread()
 
     def forget(self) -> None:
-        """Drop what was not heard: there is nobody to tell it any more."""
+        """Drop what was not delivered: no worker is left to deliver it."""
         left = len(self._queue) + self._dropped
         self._queue.clear()
         self._wakeup, self._dropped = None, 0
         if left:
             log.warning("subscriber %s was too slow: %d events it had not heard yet were dropped", self._name, left)
 
-    async def heard_all(self) -> None:
-        """Return once it has heard all there is to hear."""
+    async def drained(self) -> None:
+        """Return once everything was delivered."""
         while (self._queue or self._busy) and not self._closed:
             self._rest.clear()
             await self._rest.wait()
 
-    async def listen(self) -> None:
-        """Hear what comes, until closed or cancelled."""
+    async def run(self) -> None:
+        """Deliver what comes, until closed or cancelled."""
         wakeup, before = Wakeup(), self._wakeup
         self._wakeup, self._thread = wakeup, threading.get_ident()
         if before is not None:
-            before.set_from_thread()  # whoever listened for a worker that lingers sees that it is over
+            before.set_from_thread()  # ends the delivery for a worker that lingers
         self._rest = rest = asyncio.Event()
         while self._wakeup is wakeup and not self._closed:
             while self._queue and self._wakeup is wakeup and not self._closed:
                 self._busy = True
-                await self._hear(await self._taken())
+                await self._deliver(await self._taken())
             self._busy = False
             rest.set()
             if self._wakeup is wakeup and not self._closed:
@@ -203,11 +203,11 @@ class Subscriber:
             if isinstance(item, Event):
                 events.append(item)
             else:
-                found = await asyncio.shield(item)  # others wait for it, too
+                found = await asyncio.shield(item)  # other subscribers wait for it, too
                 events += [event for event in found if self.wants(event.run_id, event.kind)]
         return events
 
-    async def _hear(self, events: list[Event]) -> None:
+    async def _deliver(self, events: list[Event]) -> None:
         if not self._is_async:
             loop, context = asyncio.get_running_loop(), self.context.copy()
             await on_thread("laneway-subscriber", lambda stopped: context.run(self._call_all, events, stopped, loop))
@@ -221,8 +221,8 @@ class Subscriber:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     raise
-                self._report(error, event)  # its own
-            except BaseException as error:  # noqa: BLE001  # whatever it is, it is the subscriber's own affair
+                self._report(error, event)  # a cancellation of its own
+            except BaseException as error:  # noqa: BLE001  # whatever it is, it must not disturb others
                 self._report(error, event)
 
     def _call_all(self, events: list[Event], stopped: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
@@ -232,7 +232,8 @@ class Subscriber:
             try:
                 value = self._call(event)
                 if isawaitable(value):
-                    # What a decorator leaves of an async function if it knows nothing of async.
+                    # A decorator that does not know async turns an async function into a plain one that returns an
+                    # awaitable.
                     asyncio.run_coroutine_threadsafe(_awaited(value), loop).result()
             except BaseException as error:  # noqa: BLE001  # as above
                 self._report(error, event)

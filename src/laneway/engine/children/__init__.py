@@ -1,1 +1,1 @@
-"""Handlers in child processes: the pool of children, and what both sides say to each other."""
+"""Handlers in child processes: the pool of children, and the protocol between worker and child."""

@@ -1,7 +1,8 @@
-"""An attempt inside a child process: its line to the worker, and the context its handler is given.
+"""An attempt inside a child process: its connection to the worker, and the context of its handler.
 
-Two threads: the main one executes the handler, a second one listens to the worker. So `ctx.cancelled` turns true and a
-checkpoint is answered while the handler computes, and the child leaves with its worker whatever it is doing.
+There are two threads: the main one executes the handler, the other one reads from the worker. So `ctx.cancelled`
+becomes true and a checkpoint is answered while the handler computes; and the child ends with its worker, whatever it is
+doing.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ from laneway.errors import BadSetting, LanewayError
 
 
 class Terminated(SystemExit):
-    """Raised where the main thread is when SIGTERM is meant; an exit, so that code which lets exits through obeys."""
+    """Raised in the main thread when the worker sends SIGTERM. It is an exit, which most code lets pass."""
 
 
 class WorkerConnection:
-    """The child's line to its worker."""
+    """The child's connection to its worker."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
-        self.lock = threading.RLock()  # held while a message is sent: messages never mix, and keep their order
+        self.lock = threading.RLock()  # held while a message is sent: messages do not mix, and keep their order
         self._unanswered: deque[Future[None]] = deque()
         self.attempts: SimpleQueue[ChildAttempt | None] = SimpleQueue()
         self._newest: ChildAttempt | None = None
@@ -69,25 +70,25 @@ class WorkerConnection:
             self._link.sendall(packed(message))
 
     def ask(self, message: Checkpoint | Keep) -> Future[None]:
-        """Send what is to be saved; the future ends when that is answered."""
+        """Send what is to be saved; the future ends when the worker answers."""
         answer = Future[None]()
-        answer.set_running_or_notify_cancel()  # whoever stops waiting for it does not take it out of the row
+        answer.set_running_or_notify_cancel()  # a caller that stops waiting does not remove it from the queue
         with self.lock:
             self._unanswered.append(answer)
             self.send(message)
         return answer
 
     def listen(self) -> None:
-        """Hear what the worker says, until it is gone; then end this process and all that it started."""
+        """Handle the worker's messages until the worker is gone; then kill this process and all that it started."""
         try:
             while (body := receive(self._link)) is not None:
-                self._obey(decode_for_child.decode(body))
+                self._handle(decode_for_child.decode(body))
         finally:
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
     def watch_forks(self) -> None:
-        """See to it that a copy of this process, which a handler may fork, is none of the worker's."""
-        # Race: whoever forks may terminate the copy before it has come to itself; then the signal waits for it.
+        """Keep a fork of this process, which a handler may make, away from the worker."""
+        # Race: the fork may get SIGTERM before it has reset its handler. Then the signal waits until it has.
         block, unblock = (partial(signal.pthread_sigmask, how, {signal.SIGTERM}) for how in (SIG_BLOCK, SIG_UNBLOCK))
 
         def let_go() -> None:
@@ -100,13 +101,13 @@ class WorkerConnection:
     def on_sigterm(self, number: int, frame: FrameType | None) -> None:
         """Unwind the main thread if the worker wants that.
 
-        Whoever stops a service may send SIGTERM to all of its processes. What becomes of an attempt then is the
-        worker's to decide; it may well let it finish.
+        A service manager may send SIGTERM to all processes of a service. The worker decides what happens to an attempt
+        then; it may let it finish.
         """
         if self._terminating:
             raise Terminated(128 + number)
 
-    def _obey(self, message: ToChild) -> None:
+    def _handle(self, message: ToChild) -> None:
         if isinstance(message, Execute):
             self._newest = ChildAttempt(message, self)
             self.attempts.put(self._newest)
@@ -119,7 +120,8 @@ class WorkerConnection:
         elif isinstance(message, Leave):
             self.attempts.put(None)
         elif isinstance(message, Cancel):
-            # Race: the attempt may have ended by itself meanwhile. The next one is not heard of before this is.
+            # Race: the attempt may have ended by itself meanwhile. The next one begins only after this message is
+            # handled.
             if self._newest is not None:
                 self._newest.cancel()
         else:
@@ -129,67 +131,67 @@ class WorkerConnection:
 
 
 class ChildAttempt:
-    """One attempt: what it is of, whether it shall stop, and what its handler says."""
+    """One attempt: its order, whether it shall stop, and its handler's events."""
 
-    def __init__(self, order: Execute, line: WorkerConnection) -> None:
+    def __init__(self, order: Execute, connection: WorkerConnection) -> None:
         self.run, self.order = order.run, order
-        self._line = line
+        self._connection = connection
         self._lock = threading.Lock()
         self._drafts: list[Draft] = []
         self._over = False
         self._on_cancel: Callable[[], object] | None = None
         self.cancelled = False
-        self.inbox = Inbox(self._took)
+        self.inbox = Inbox(self._report_read)
         self.replay = ReplayLog(self.run, order.bounds, order.recall)
         self.result_limit = order.result_limit
-        self.task: Task[..., Any] | None = None  # once it is found
+        self.task: Task[..., Any] | None = None  # set once it is found
         self.passing: Passing | None = None
 
     def context(self) -> Context:
         """Return the handler's context."""
-        context = Context(self.run, self._drafts, self.say, self)
+        context = Context(self.run, self._drafts, self.send_drafts, self)
         current.set(context)
         return context
 
     def cancel(self) -> None:
-        """Hear that the handler shall stop."""
+        """Stop the handler."""
         with self._lock:
             self.cancelled, call = True, self._on_cancel
         if call is not None:
             call()
 
     def when_cancelled(self, call: Callable[[], object]) -> None:
-        """Make a call when the handler shall stop, at once if it shall already."""
+        """Make a call when the handler shall stop; at once if it shall already."""
         with self._lock:
             self._on_cancel, late = call, self.cancelled
         if late:
             call()
 
-    def say(self) -> None:
-        """Send what the handler said."""
-        with self._line.lock:
+    def send_drafts(self) -> None:
+        """Send the handler's buffered events."""
+        with self._connection.lock:
             while self._drafts:
                 draft = self._drafts.pop(0)
                 if not self._over:
-                    self._line.send(Drafted(*draft))
+                    self._connection.send(Drafted(*draft))
 
     def save(self, state: str) -> Future[None]:
-        """Send a checkpoint's state; the future ends when it is saved, and raises Unwound if that is all."""
+        """Send a checkpoint; the future ends when it is saved, and raises Unwound if the handler must not go on."""
         return self._saved(Checkpoint(state))
 
     def keep(self, memo: Memo) -> Future[None]:
-        """Send a memo, likewise."""
+        """Send a memo, in the same way."""
         return self._saved(Keep(memo))
 
     def _saved(self, what: Checkpoint | Keep) -> Future[None]:
-        with self._line.lock:
+        with self._connection.lock:
             if self._over:
                 raise LanewayError("this attempt is over; there is nothing left to save anything for")
-            return self._line.ask(what)
+            return self._connection.ask(what)
 
     @cached_property
     def pool(self) -> Executor:
-        """Where plain functions are called that an async handler takes as steps."""
+        """The threads for plain functions that an async handler takes as steps."""
         return ThreadPoolExecutor(sys.maxsize)
 
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
@@ -202,23 +204,23 @@ class ChildAttempt:
             )
         return SubmissionChecker(registry, lambda _: None, self.order.bounds).child(task, args, options)
 
-    def say_reordered(self) -> None:
-        """Tell that steps are not in the order they were."""
+    def report_reordered(self) -> None:
+        """Report that steps come in another order than before."""
         self._drafts += self.replay.reordered
         self.replay.reordered.clear()
-        self.say()
+        self.send_drafts()
 
-    def _took(self, read: int) -> None:
-        with self._line.lock:
+    def _report_read(self, read: int) -> None:
+        with self._connection.lock:
             if not self._over:
-                self._line.send(Taken(read))
+                self._connection.send(Taken(read))
 
     def end(self, message: FromChild) -> None:
-        """Send the last word of this attempt; a thread that it left behind is not heard any more."""
-        # Invariant: nothing of this attempt follows its end, or the worker would take it for the next one's.
-        with self._line.lock:
+        """Send the end of this attempt. A thread that it left behind can send nothing any more."""
+        # Invariant: nothing of this attempt follows its end, or the worker would take it for the next attempt's.
+        with self._connection.lock:
             self._over = True
-            self._line.send(message)
+            self._connection.send(message)
 
 
 def _pass_on(answer: Answer, to: Future[None]) -> None:

@@ -1,12 +1,12 @@
-"""A child process: executes attempts for one worker, one at a time, and dies with it.
+"""The main program of a child process: it executes attempts for one worker, one at a time, and dies with it.
 
-Started by `engine/children/pool.py` as the leader of a group and session of its own, so that Ctrl-C at a terminal is
-the worker's to decide about, and so that whatever a handler starts can be stopped with it. stdin is empty; stdout and
+`engine/children/pool.py` starts it as the leader of a process group and session of its own. So the worker decides about
+a Ctrl-C at its terminal, and everything that a handler starts can be stopped with the child. stdin is empty; stdout and
 stderr are the worker's.
 
-Plain handlers are called in the main thread, outside of any loop; async ones on one loop that is kept from attempt to
-attempt, with nothing of the attempt before left running on it. SIGTERM, if the worker means it, unwinds the handler: it
-raises where the main thread is.
+Plain handlers are called in the main thread, outside of any loop. Async ones run on one loop that is kept from attempt
+to attempt; nothing of an earlier attempt is left running on it. SIGTERM, if the worker wants it, raises in the main
+thread and so unwinds the handler.
 """
 
 from __future__ import annotations
@@ -41,42 +41,42 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Execute what comes over the socket, named by number on the command line, for the process named beside it."""
+    """Execute the orders from the socket (first argument: its number) of the parent process (second: its pid)."""
     fd, parent = int(sys.argv[1]), int(sys.argv[2])
     del sys.argv[1:]
     _die_with(parent)
     import_path.inside_child = True
     link = socket.socket(fileno=fd)
     link.set_inheritable(False)
-    line = WorkerConnection(link)
-    line.watch_forks()
-    threading.Thread(target=line.listen, daemon=True, name="laneway-line").start()
-    signal.signal(signal.SIGTERM, line.on_sigterm)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started us kept signals away
+    connection = WorkerConnection(link)
+    connection.watch_forks()
+    threading.Thread(target=connection.listen, daemon=True, name="laneway-line").start()
+    signal.signal(signal.SIGTERM, connection.on_sigterm)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started this process has blocked signals
     with contextlib.suppress(Terminated), asyncio.Runner() as loop:
-        while (attempt := line.attempts.get()) is not None:
-            _execute(attempt, line, loop)
-            signal.signal(signal.SIGTERM, line.on_sigterm)  # the handler may have changed it for itself
+        while (attempt := connection.attempts.get()) is not None:
+            _execute(attempt, connection, loop)
+            signal.signal(signal.SIGTERM, connection.on_sigterm)  # the handler may have changed it
 
 
 def _die_with(parent: int) -> None:
-    # The kernel kills us the moment the parent's thread that started us is gone; it lives as long as we do.
+    # The kernel kills this process when the parent's thread that started it ends; that thread lives as long as we do.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
-    # Race: the parent may have died before we could ask for that.
+    # Race: the parent may have died before this call.
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _execute(attempt: ChildAttempt, line: WorkerConnection, loop: asyncio.Runner) -> None:
-    line.send(Begun())
+def _execute(attempt: ChildAttempt, connection: WorkerConnection, loop: asyncio.Runner) -> None:
+    connection.send(Begun())
     try:
         outcome = _outcome(attempt, loop)
     except Terminated:
         attempt.end(ended(None))
         raise
     for stream in (sys.stdout, sys.stderr):
-        # What the handler printed is there before the run ends; whether it can be printed is not the run's matter.
+        # The handler's output is flushed before the run ends. Whether that works does not matter to the run.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     attempt.end(ended(outcome, attempt.passing))
@@ -123,7 +123,7 @@ def _call(task: Task[..., Any], attempt: ChildAttempt, loop: asyncio.Runner) -> 
     if task.is_async:
         return loop.run(_on_loop(lambda: task.function(**args), attempt), context=context)
     value = context.run(lambda: task.function(**args))
-    # What a decorator leaves of an async handler if it knows nothing of async is a plain one that returns this.
+    # A decorator that does not know async turns an async handler into a plain one that returns an awaitable.
     return loop.run(_on_loop(lambda: value, attempt), context=context) if isawaitable(value) else value
 
 
@@ -136,7 +136,7 @@ async def _on_loop(call: Callable[[], Any], attempt: ChildAttempt) -> Any:
         return await value if isawaitable(value) else value
     finally:
         await attempt.replay.concurrent_steps.end(cancel=attempt.cancelled)
-        # As asyncio.run does: the attempt is not over while something of it still runs.
+        # As asyncio.run does: the attempt is not over while a task of it still runs.
         left = asyncio.all_tasks() - {handler}
         for task in left:
             task.cancel()

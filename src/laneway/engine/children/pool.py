@@ -1,8 +1,8 @@
-"""Executing handlers in child processes: warm ones, one attempt at a time each, replaced when they die.
+"""The pool of child processes: each executes one attempt at a time, stays warm, and is replaced when it dies.
 
-A handler that computes for long, leaks, crashes the interpreter or does not listen is alone there: it can be killed,
-and what it takes down is a child, never the worker. The first attempt starts a child; one that ends well leaves it for
-the next. So there are as many as there ever were attempts at once, and the worker's slots bound them.
+A handler that computes for long, leaks memory, crashes the interpreter or does not stop is isolated there: it can be
+killed, and it takes down a child, not the worker. The first attempt starts a child; after a good end the child waits
+for the next attempt. So there are at most as many as the worker has slots.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from laneway.engine.handlers.replay import Bounds
 from laneway.errors import LanewayError
 from laneway.ports.clock import Clock
 
-LEAVE_WITHIN = 2.0  # seconds an idle child has for its clean-up hooks when the worker closes
+LEAVE_WITHIN = 2.0  # seconds that an idle child has for its exit hooks when the worker closes
 NOTHING = ended(None)
 NO_RECALL = Recall()
-NO_CHILDREN = Bounds(0, 0, 0)  # no runs are left behind
+NO_CHILDREN = Bounds(0, 0, 0)  # it leaves no runs behind
 
 Saved = Callable[[Checkpoint | Keep], Awaitable[bool]]
 
@@ -73,13 +73,13 @@ class ChildPool:
         carried: Mapping[str, str] | None = None,
         transient: tuple[type[BaseException], ...] = (),
     ) -> ChildHandle:
-        """Return an attempt to be executed in a child; raise BadSetting if a child could not find the function.
+        """Return a handle for an attempt in a child. Raises BadSetting if a child could not find the function.
 
-        `drafted` hears what the handler emits, in order. `saved` saves a state or a memo and returns True to let
-        the handler go on, False to unwind it, or raises LanewayError if it cannot be saved. `inbox` holds the run's
-        messages; `deliver` sends what came since. `state` is what the last checkpoint saved, `recall` what else the run
-        has kept; `carried` is readable in the child as `laneway.engine.handlers.context.carried`; `passing` says of the
-        attempt that it ended in one of the `transient` errors.
+        `drafted` is called with the handler's events, in order. `saved` saves a state or a memo; it returns True if the
+        handler may go on, False to unwind it, or raises LanewayError if it cannot save. `inbox` has the run's messages,
+        and `deliver` sends the newer ones. `state` is the last checkpoint, `recall` what else the run has kept.
+        `carried` is readable in the child as `laneway.engine.handlers.context.carried`. The handle's `passing` is set
+        if the attempt ended in one of the `transient` errors.
         """
         refuse_inside_child()
         if state is not None:
@@ -94,7 +94,7 @@ class ChildPool:
             child = self._idle.pop()
             if not child.died.done():
                 return child, False
-            await self.bury(child)
+            await self.kill_and_wait(child)
         child = await ChildProcess.start()
         self._all.add(child)
         return child, True
@@ -103,23 +103,23 @@ class ChildPool:
         """Keep a child for the next attempt."""
         self._idle.append(child)
 
-    async def bury(self, child: ChildProcess) -> int:
-        """Kill a child if it lives; return its status when it is dead."""
-        status = await child.bury()
+    async def kill_and_wait(self, child: ChildProcess) -> int:
+        """Kill a child if it lives; return its exit status once it is dead."""
+        status = await child.kill_and_wait()
         self._all.discard(child)
         return status
 
     async def close(self) -> None:
-        """Let idle children leave, kill those that do not or that still execute; return when all are dead."""
+        """Let idle children leave, and kill those that do not or that still execute; return when all are dead."""
         idle, self._idle = self._idle, []
         for child in idle:
             child.send(Leave())
         await asyncio.gather(*[child.wait(LEAVE_WITHIN) for child in idle])
-        await asyncio.gather(*[self.bury(child) for child in self._all])
+        await asyncio.gather(*[self.kill_and_wait(child) for child in self._all])
 
 
 class ChildHandle:
-    """One attempt in a child process."""
+    """The worker's handle for one attempt in a child process."""
 
     def __init__(
         self,
@@ -138,9 +138,10 @@ class ChildHandle:
         self.passing: Passing | None = None
 
     async def outcome(self) -> Outcome | None:
-        """Execute the attempt and return its outcome; None if it ended because it was stopped or unwound.
+        """Execute the attempt and return its outcome; None if it was stopped or unwound.
 
-        Returns only when the handler's code runs no more. Cancelling this call kills the child, and then raises.
+        Returns only when the handler's code does not run any more. Cancelling this call kills the child, and then
+        raises.
         """
         try:
             while True:
@@ -151,16 +152,16 @@ class ChildHandle:
                     return await self._after_end(self._child, outcome_in(end))
                 stopped = self.stopped or self._child.signalled  # the worker may have closed
                 if not stopped:
-                    await self._child.wait(LAST_WORDS)  # how it dies is told a little later than that it is silent
-                status = await self._children.bury(self._child)
+                    await self._child.wait(LAST_WORDS)  # its exit status comes after its last message
+                status = await self._children.kill_and_wait(self._child)
                 if stopped:
                     return None
-                # Race: an idle child may die in the moment it is taken. That is nobody's failure; a new one is there.
+                # Race: an idle child may die at the moment when it is taken. Nothing has failed then: take a new one.
                 if begun or is_new:
                     return Failed(_death(status, begun=begun))
         except BaseException:
             if self._child is not None:
-                await self._children.bury(self._child)
+                await self._children.kill_and_wait(self._child)
             raise
         finally:
             self._child = None
@@ -170,8 +171,8 @@ class ChildHandle:
     def stop(self, soft: float, hard: float) -> None:
         """Stop the handler: tell it now, send SIGTERM after `soft` seconds and SIGKILL after `hard`; once.
 
-        Told, `ctx.cancelled` is true and an async handler is cancelled. SIGTERM raises in the child's main thread. Both
-        signals go to all that the handler started, too.
+        Being told makes `ctx.cancelled` true and cancels an async handler. SIGTERM raises in the child's main thread.
+        Both signals also go to all processes that the handler started.
         """
         if not self.stopped:
             self.stopped = True
@@ -179,9 +180,9 @@ class ChildHandle:
 
     def deliver(self) -> None:
         """Send the messages that the child does not have yet."""
-        if self._child is not None and self._inbox is not None and self._inbox.came > self._delivered:
+        if self._child is not None and self._inbox is not None and self._inbox.received > self._delivered:
             self._child.send(Inbound(self._inbox.since(self._delivered)))
-            self._delivered = self._inbox.came
+            self._delivered = self._inbox.received
 
     def kill(self) -> None:
         """Stop the handler at once, whatever it is doing."""
@@ -202,11 +203,11 @@ class ChildHandle:
     async def _executed(self, child: ChildProcess) -> tuple[bool, Ended | None]:
         begun = False
         if self.stopped:
-            return begun, NOTHING  # before there was a child to tell
+            return begun, NOTHING  # it was stopped before there was a child
         child.send(self._order)
         self._delivered = 0
         self.deliver()
-        while (message := await child.hear()) is not None:
+        while (message := await child.receive()) is not None:
             if isinstance(message, Ended):
                 return begun, message
             if isinstance(message, Drafted):
@@ -227,10 +228,10 @@ class ChildHandle:
             return Answer(problem=str(error))
 
     async def _after_end(self, child: ChildProcess, outcome: Outcome | None) -> Outcome | None:
-        # A signal may be on its way yet, or there is no memory left: the next attempt shall not suffer for this one.
+        # A signal may still be on its way, or memory may be short: the next attempt must not suffer from that.
         spent = isinstance(outcome, Failed) and outcome.failure.kind == "out_of_memory"
         if child.signalled or spent:
-            await self._children.bury(child)
+            await self._children.kill_and_wait(child)
         else:
             self._children.give_back(child)
         return outcome

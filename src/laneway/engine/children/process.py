@@ -1,4 +1,4 @@
-"""One child process, as its worker sees it: started, spoken to, signalled, buried."""
+"""One child process as its worker sees it: started, sent messages and signals, killed and reaped."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ import msgspec
 from laneway.engine.children.protocol import FromChild, ToChild, decode_from_child, packed, read
 from laneway.errors import LanewayError
 
-# `-m` would look for laneway where the child is started; it is where this process found it. `-P` keeps the directory we
-# happen to be in out of the way until the path is set.
+# `-m` would look for laneway where the child is started, but it must be the one of this process. `-P` keeps the current
+# directory out of the path until the path is set.
 START = "import sys; sys.path[:] = sys.argv[3:]; from laneway.engine.children.main import main; main()"
-LAST_WORDS = 1.0  # seconds between a child's silence and its death, or its death and its silence
+LAST_WORDS = 1.0  # seconds between the end of a child's messages and its death, or the reverse
 
 
 class ChildProcess:
-    """A process of its own group, with a thread that starts it, waits for its death and reaps it.
+    """A process with its own group, and a thread that starts it, waits for its death and reaps it.
 
-    The thread is what makes the child die with this process: the kernel's death signal is sent when the *thread* that
-    started a child ends, and this one does not end before the child.
+    The thread makes the child die with this process: the kernel sends the death signal when the *thread* that started a
+    child ends, and this thread does not end before the child.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None  # while it may be signalled
+        self._process: subprocess.Popen[bytes] | None = None  # set while it may be signalled
         self._started: asyncio.Future[None] = self._loop.create_future()
-        self.died: asyncio.Future[int] = self._loop.create_future()  # the status, negative for a signal
+        self.died: asyncio.Future[int] = self._loop.create_future()  # the exit status, negative for a signal
         self.signalled = False
 
     @classmethod
     async def start(cls) -> ChildProcess:
-        """Start a process; raise LanewayError if there is none to be had."""
+        """Start a process. Raises LanewayError if that fails."""
         ours, theirs = socket.socketpair()
         try:
             child = cls(*await asyncio.open_unix_connection(sock=ours))
@@ -54,18 +54,18 @@ class ChildProcess:
         try:
             await asyncio.shield(child._started)
         except BaseException as error:
-            child._writer.close()  # so that a process that nobody holds leaves
+            child._writer.close()  # so that a process without an owner leaves
             if isinstance(error, Exception):
                 raise LanewayError(f"a child process cannot be started: {error}") from error
             raise
         return child
 
     def send(self, message: ToChild) -> None:
-        """Send a message; nothing happens if the child is gone."""
+        """Send a message; do nothing if the child is gone."""
         self._writer.write(packed(message))
 
-    async def hear(self) -> FromChild | None:
-        """Return what the child says next, None if it is gone or talks nonsense."""
+    async def receive(self) -> FromChild | None:
+        """Return the child's next message; None if it is gone or sends nonsense."""
         body = await read(self._reader)
         try:
             return None if body is None else decode_from_child.decode(body)
@@ -73,7 +73,7 @@ class ChildProcess:
             return None  # the handler wrote to a socket that is not its own
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the child and all that it started; nothing happens if it is dead."""
+        """Send a signal to the child and all processes that it started; do nothing if it is dead."""
         self.signalled = True
         self._send_signal(number)
 
@@ -81,8 +81,8 @@ class ChildProcess:
         """Wait up to `timeout` seconds for it to die by itself."""
         await asyncio.wait([self.died], timeout=timeout)
 
-    async def bury(self) -> int:
-        """Kill it if it lives, wait until it is dead and let go of it; return the status."""
+    async def kill_and_wait(self) -> int:
+        """Kill it if it lives, wait until it is dead, and release it; return its exit status."""
         self.send_signal(signal.SIGKILL)
         status = await asyncio.shield(self.died)
         self._writer.close()
@@ -91,20 +91,20 @@ class ChildProcess:
         return status
 
     def _keep(self, theirs: socket.socket) -> None:
-        # The child inherits this: SIGTERM waits until it can tell whether it is meant.
+        # The child inherits this: SIGTERM is blocked until it knows what the signal means.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             with theirs:
                 process = self._popen(theirs.fileno())
-        except Exception as error:  # noqa: BLE001  # whoever waits for the child must hear of it
+        except Exception as error:  # noqa: BLE001  # the caller that waits for the child must get it
             self._tell(partial(self._started.set_exception, error))
             return
         with self._lock:
             self._process = process
         self._tell(lambda: self._started.set_result(None))
-        with contextlib.suppress(ChildProcessError):  # somebody else reaps what he did not start
+        with contextlib.suppress(ChildProcessError):  # other code may reap processes that it did not start
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        # Race: a pid is given to nobody else before it is reaped; until then it also names what is left of the group.
+        # Race: a pid is not reused before the process is reaped. Until then it also names the rest of the group.
         self._send_signal(signal.SIGKILL)
         with self._lock:
             self._process = None
@@ -122,9 +122,9 @@ class ChildProcess:
 
     def _is_dead(self, status: int) -> None:
         self.died.set_result(status)
-        # Its end of the socket is closed, unless a process that it forked and that left the group holds it, too.
+        # Its end of the socket is closed, unless a process that it forked, and that left the group, holds it too.
         self._loop.call_later(LAST_WORDS, self._reader.feed_eof)
 
     def _tell(self, call: Callable[[], object]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has closed; nobody is left to tell
+        with contextlib.suppress(RuntimeError):  # the loop has closed, and nobody is left to call
             self._loop.call_soon_threadsafe(call)

@@ -1,4 +1,4 @@
-"""What a worker and its child processes say to each other: JSON messages, each after its length in four bytes.
+"""The protocol between a worker and its child processes: JSON messages, each after its length in four bytes.
 
 ```
 worker             child
@@ -32,12 +32,12 @@ from laneway.core.records.run import Claimed
 from laneway.engine.handlers.import_path import ImportPath
 from laneway.engine.handlers.replay import Bounds
 
-FRAME_LIMIT = 1 << 30  # what is longer was not sent by us
+FRAME_LIMIT = 1 << 30  # a longer message does not come from laneway
 LENGTH = 4
 
 
 class Execute(msgspec.Struct, frozen=True, tag=True):
-    """Execute an attempt of this run; `carried` is what the worker wants known there, `recall` what the run has kept.
+    """Execute an attempt of this run; `carried` are context texts, `recall` is what the run has kept.
 
     `transient` names the classes of errors that get another try: classes do not travel between processes, names do.
     """
@@ -60,41 +60,41 @@ class Terminate(msgspec.Struct, frozen=True, tag=True):
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):
-    """It is saved, and the handler goes on or else unwinds; or it is not saved, and `problem` says why."""
+    """It is saved, and the handler goes on or unwinds; or it is not saved, and `problem` says why."""
 
     go_on: bool = True
     problem: str | None = None
 
 
 class Inbound(msgspec.Struct, frozen=True, tag=True):
-    """Messages have come for the run."""
+    """Messages that have come for the run."""
 
     texts: list[str]
 
 
 class Leave(msgspec.Struct, frozen=True, tag=True):
-    """Nothing more will come."""
+    """No more orders will come."""
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
-    """The attempt is the child's: if it dies from here on, the attempt has failed."""
+    """The child has begun the attempt: if it dies from here on, the attempt has failed."""
 
 
 class Drafted(msgspec.Struct, frozen=True, tag=True):
-    """The handler said something."""
+    """The handler emitted an event."""
 
     kind: str
     data: str
 
 
 class Checkpoint(msgspec.Struct, frozen=True, tag=True):
-    """The handler wants its state saved."""
+    """The handler saves a checkpoint."""
 
     state: str
 
 
 class Keep(msgspec.Struct, frozen=True, tag=True):
-    """The handler wants a memo saved."""
+    """The handler saves a memo."""
 
     memo: Memo
 
@@ -106,13 +106,13 @@ class Taken(msgspec.Struct, frozen=True, tag=True):
 
 
 class Passing(msgspec.Struct, frozen=True):
-    """The handler raised one of its task's transient errors, which may have said how many seconds to wait."""
+    """The handler raised one of its task's transient errors, which may say how many seconds to wait."""
 
     retry_after: float | None = None
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """The handler ended in this outcome; None if it unwound as it was told to. `passing` if another try may help."""
+    """The handler's outcome; None if it unwound as it was told to. `passing` if another try may help."""
 
     kind: str | None
     outcome: msgspec.Raw
@@ -124,23 +124,23 @@ FromChild = Begun | Drafted | Checkpoint | Keep | Taken | Ended
 
 decode_for_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
 decode_from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)
-# Outcomes carry no tag of their own, because none is needed where they are settled.
+# Outcomes have no tag of their own, because settling them needs none.
 _OUTCOMES: dict[str, Any] = {kind.__name__: kind for kind in get_args(Outcome)}
 
 
 def ended(outcome: Outcome | None, passing: Passing | None = None) -> Ended:
-    """Return the message that says an attempt ended so."""
+    """Return the message for the end of an attempt."""
     kind = None if outcome is None else type(outcome).__name__
     return Ended(kind, msgspec.Raw(msgspec.json.encode(outcome)), passing)
 
 
 def names_of(kinds: Iterable[type[BaseException]]) -> frozenset[str]:
-    """Return what classes of errors are called in both processes."""
+    """Return the names of error classes, which mean the same in both processes."""
     return frozenset(f"{kind.__module__}:{kind.__qualname__}" for kind in kinds)
 
 
 def outcome_in(message: Ended) -> Outcome | None:
-    """Return the outcome that a message tells of."""
+    """Return the outcome in a message."""
     if message.kind is None:
         return None
     outcome: Outcome = msgspec.json.decode(message.outcome, type=_OUTCOMES[message.kind])
@@ -148,13 +148,13 @@ def outcome_in(message: Ended) -> Outcome | None:
 
 
 def packed(message: ToChild | FromChild) -> bytes:
-    """Return a message as it is sent."""
+    """Return a message as bytes to send."""
     body = msgspec.json.encode(message)
     return len(body).to_bytes(LENGTH, "big") + body
 
 
 async def read(reader: asyncio.StreamReader) -> bytes | None:
-    """Return the next message's bytes; None if the other side is gone, perhaps in the middle of one."""
+    """Return the next message's bytes; None if the other side is gone, perhaps in the middle of a message."""
     try:
         size = int.from_bytes(await reader.readexactly(LENGTH), "big")
         return await reader.readexactly(size) if size <= FRAME_LIMIT else None

@@ -1,1 +1,1 @@
-"""What callers ask: submitting runs, reading them, following their events, operating the store."""
+"""What callers do: submit runs, read them, follow their events, operate the store."""

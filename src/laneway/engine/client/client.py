@@ -1,11 +1,10 @@
-"""The client: submits runs and reads them back, repeating calls that got no answer."""
+"""The client: submits runs and reads them, and repeats calls that got no answer."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,24 +21,21 @@ from laneway.ports.store import Store
 
 T = TypeVar("T")
 REPEAT_AFTER = (1.0, 3.0, 8.0)  # seconds between the tries of a call
-LANE_WAIT, SESSION_WAIT = Why.LANE_WAIT, Why.SESSION_WAIT  # looking up an enum's member costs more than comparing it
-
-_reason = attrgetter("reason")
 
 
 class Client:
-    """Talks to an open store on behalf of callers."""
+    """Calls an open store for callers."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._following = EventFeeds(store, clock, self._get, self._page)
-        # Callers of the same tick of the loop share one call to the store.
+        # Callers of one tick of the loop share one call to the store.
         self.submit = SubmitBatcher(self._submit).submit
 
     async def submit_and_wait(self, batch: Sequence[NewRun], seconds: float) -> list[Receipt]:
-        """Submit runs, again and again while their lane is full and lets its callers wait, for so many seconds."""
+        """Submit runs; for at most so many seconds, submit them again while their lane is full and says to wait."""
         receipts = await self.submit_all(batch)
-        waiting = [index for index, receipt in enumerate(receipts) if receipt.reason == LANE_WAIT]
+        waiting = [index for index, receipt in enumerate(receipts) if receipt.reason == Why.LANE_WAIT]
         if not waiting:
             return receipts
         deadline = self._clock.monotonic() + seconds
@@ -49,11 +45,11 @@ class Client:
                 if left > 0:
                     await changes.wait(left)
                 again = [msgspec.structs.replace(batch[index], patient=left > 0) for index in waiting]
-                # Those who wait alone come back together: a change wakes all of them.
+                # Runs that wait alone are submitted through the batcher, because one change wakes all waiting callers.
                 answers = [await self.submit(again[0])] if len(again) == 1 else await self.submit_all(again)
                 for index, receipt in zip(waiting, answers, strict=True):
                     receipts[index] = receipt
-                waiting = [index for index in waiting if receipts[index].reason == LANE_WAIT]
+                waiting = [index for index in waiting if receipts[index].reason == Why.LANE_WAIT]
         return receipts
 
     async def submit_all(self, batch: Sequence[NewRun]) -> list[Receipt]:
@@ -71,16 +67,18 @@ class Client:
 
     async def _submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         receipts = await self.repeated(partial(self._store.submit, batch))
-        if any(map(_reason, receipts)):
-            # Race: others may come meanwhile. They get the same answer, and each call lines up some who are before.
-            while again := [index for index, receipt in enumerate(receipts) if receipt.reason == SESSION_WAIT]:
-                answers = await self.repeated(partial(self._store.submit, [batch[index] for index in again]))
-                for index, receipt in zip(again, answers, strict=True):
-                    receipts[index] = receipt
+        # Race: more runs may come meanwhile. They get the same answer, and each call moves some earlier runs on.
+        while again := [index for index, receipt in enumerate(receipts) if receipt.reason == Why.SESSION_WAIT]:
+            answers = await self.repeated(partial(self._store.submit, [batch[index] for index in again]))
+            for index, receipt in zip(again, answers, strict=True):
+                receipts[index] = receipt
         return receipts
 
     async def repeated(self, call: Callable[[], Awaitable[T]], until: float = math.inf) -> T:
-        """Make a call that may be repeated, up to four times, or `until` a moment; then raise StoreUnavailable."""
+        """Make a repeatable call, up to four times or until a monotonic time, while the store is unavailable.
+
+        Raises StoreUnavailable; its `maybe_done` is true if that of any try was.
+        """
         maybe_done = False
         for wait in (*REPEAT_AFTER, None):
             try:
@@ -94,14 +92,14 @@ class Client:
         raise AssertionError("the last try returns or raises")
 
     async def result(self, run_id: str, seconds: float | None) -> Any:
-        """Return the run's result once it has one; raise RunFailed, RunCancelled, RunDropped or TimeoutError."""
+        """Return the run's result once it has one. Raises RunFailed, RunCancelled, RunDropped or TimeoutError."""
         run = await self.ended(run_id, seconds)
         if run.state is RunState.SUCCEEDED:
             return run.result
         raise _ENDINGS[run.state](run.id, run.reason, run.error.message if run.error else None)
 
     async def ended(self, run_id: str, seconds: float | None) -> Run:
-        """Return the run once it is in a terminal state; raise TimeoutError if it is not within so many seconds."""
+        """Return the run once it is in a terminal state. Raises TimeoutError after so many seconds."""
         deadline = math.inf if seconds is None else self._clock.monotonic() + seconds
         async with StoreChanges(self._store, self._clock) as changes:
             run = await self._get(run_id, deadline)
@@ -117,7 +115,7 @@ class Client:
         return await self.repeated(lambda: self._store.get(run_id), until)
 
     def events(self, run_id: str, after: int) -> AsyncGenerator[Event, None]:
-        """Yield the run's events from a cursor on, live, until `done`."""
+        """Yield the run's events after a cursor, live, until `done`."""
         return self._following.follow(run_id, after)
 
     async def _page(self, run_id: str, after: int, limit: int) -> list[Event]:

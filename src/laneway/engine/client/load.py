@@ -1,4 +1,4 @@
-"""Asking the load function that a scheduler was given."""
+"""Calls the `load` function of a scheduler."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ Load = Callable[[str], object]
 
 
 class SessionLoads:
-    """Asks `load`, a plain function of a session's name, whether the session is throttled.
+    """Calls `load`, a plain function of a session's name, to find out whether the session is throttled.
 
-    It must be quick: it is called on the loop. One that raises or answers nonsense is reported, and changes nothing.
+    It must be quick, because the event loop calls it. If it raises or returns nonsense, that is logged and changes
+    nothing.
     """
 
     def __init__(self, load: Load | None) -> None:
         self._load = load
 
     def __call__(self, session: str) -> bool | None:
-        """Return whether the session is throttled now; None if nobody can tell."""
+        """Return whether the session is throttled now; None if it is not known."""
         if self._load is None:
             return None
         try:
@@ -32,6 +33,6 @@ class SessionLoads:
                 answer.close()
                 raise TypeError("the load function is async; it must be a plain function")
             return throttled(answer)
-        except Exception as error:  # noqa: BLE001  # a message must not get stuck because somebody cannot count
-            log.warning("the load of session %s cannot be told: %s: %s", session, type(error).__name__, error)
+        except Exception as error:  # noqa: BLE001  # a message must not fail because of a faulty function
+            log.warning("the load of session %s is not known: %s: %s", session, type(error).__name__, error)
             return None

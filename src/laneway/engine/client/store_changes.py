@@ -1,4 +1,4 @@
-"""Waiting for something to change in the store, shared by everybody who waits on one loop."""
+"""Wait for something to change in the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from laneway.engine.common.wakeup import Wakeup
 from laneway.ports.clock import Clock
 from laneway.ports.events import EventStore
 
-LOOK_EVERY = 1.0  # seconds: a hint may get lost
+LOOK_EVERY = 1.0  # seconds; a notification may get lost
 
 
 class StoreChanges:
@@ -20,24 +20,24 @@ class StoreChanges:
         self._stop: Callable[[], None] | None = None
 
     async def __aenter__(self) -> StoreChanges:
-        """Begin to listen."""
+        """Subscribe."""
         self._wakeup = Wakeup()
         self._stop = self._store.watch(self._wakeup.set_from_thread)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Listen no more."""
+        """Unsubscribe."""
         if self._stop is not None:
             self._stop()
 
     async def wait(self, at_most: float = LOOK_EVERY) -> None:
-        """Return when something changed since the last wait, or after `at_most` seconds, a second at the latest."""
-        timer = asyncio.create_task(self._ring_after(min(at_most, LOOK_EVERY)))
+        """Return when something changed since the last wait, or after `at_most` seconds, at most one."""
+        timer = asyncio.create_task(self._wake_after(min(at_most, LOOK_EVERY)))
         try:
             await self._wakeup.wait_and_clear()
         finally:
             timer.cancel()
 
-    async def _ring_after(self, seconds: float) -> None:
+    async def _wake_after(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
         self._wakeup.set()

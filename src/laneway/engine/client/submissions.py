@@ -1,10 +1,9 @@
-"""What a caller wrote, made into a checked submission."""
+"""Makes checked submissions from what a caller writes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from operator import itemgetter
 from typing import Any, TypeGuard
 
 import msgspec
@@ -23,7 +22,15 @@ OPTIONS = (
     *("user", "session", "priority", "delay", "at", "lane", "session_policy", "key"),
     *("then", "on_failure", "trace"),
 )
-FOLLOWING = ("session", "priority", "delay", "at", "lane", "then", "on_failure")  # a follow-up's; the rest it inherits
+FOLLOWING = (
+    "session",
+    "priority",
+    "delay",
+    "at",
+    "lane",
+    "then",
+    "on_failure",
+)  # options of a follow-up; it inherits the rest
 _TYING = frozenset({"then", "on_failure", "trace"})
 TRACE_LIMIT = 4 * 1024  # bytes of JSON
 _NO_OPTIONS: Mapping[str, Any] = {}
@@ -57,16 +64,15 @@ def parts_of(item: Any) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     raise BadSetting(f"submit_many takes Submission objects or (task, arguments) pairs, not {item!r}")
 
 
-def _are_alike(items: Sequence[Any]) -> TypeGuard[Sequence[tuple[Any, dict[str, Any]]]]:
+def _are_uniform(items: Sequence[Any]) -> TypeGuard[Sequence[tuple[Any, dict[str, Any]]]]:
     """Tell whether all items are pairs of the same task and a dict."""
-    # No loop of our own: it takes three times as long.
-    if set(map(type, items)) != {tuple} or set(map(len, items)) != {2}:
-        return False
-    return len(set(map(id, map(itemgetter(0), items)))) == 1 and set(map(type, map(itemgetter(1), items))) == {dict}
+    return all(
+        type(item) is tuple and len(item) == 2 and item[0] is items[0][0] and type(item[1]) is dict for item in items
+    )
 
 
 class SubmissionChecker:
-    """Makes submissions of what callers of one scheduler write; `loads` tells whether a session is throttled."""
+    """Makes submissions from what callers of one scheduler write; `loads` tells whether a session is throttled."""
 
     def __init__(self, registry: Registry, loads: Callable[[str], bool | None], bounds: Bounds) -> None:
         self._registry, self._loads, self._bounds = registry, loads, bounds
@@ -78,7 +84,7 @@ class SubmissionChecker:
         return self._finished(new, options) if options or carried.get() else new
 
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
-        """Return what a run leaves behind or calls, without an id and whose it is yet. Raises as `one`."""
+        """Return a follow-up or a called run, without id and owner, which come later. Raises the errors of `one`."""
         for option in options:
             if option not in FOLLOWING:
                 raise BadSetting(
@@ -91,34 +97,16 @@ class SubmissionChecker:
         return new
 
     def many(self, items: Iterable[Any]) -> Sequence[NewRun]:
-        """Return the submissions of `submit_many`, all of them checked."""
+        """Return the submissions of `submit_many`. All are checked before the first is returned."""
         given = list(items)
-        batch, limit, tied = list[NewRun](), self._limit, bool(carried.get())
-        if not tied and given and _are_alike(given):  # as most are
-            return self._alike(self._registry.known(given[0][0]), [args for _, args in given])
-        known: Task[..., Any] | None = None
-        same: Any = None
-        for item, new_id in zip(given, new_run_id.many(len(given)), strict=True):
-            if type(item) is tuple and len(item) == 2:  # as most are; a call less
-                (task, args), options = item, _NO_OPTIONS
-            else:
-                task, args, options = parts_of(item)
-            if known is None or task is not same:  # most are of one task
-                known, same = self._registry.known(task), task
-            if options or tied:
-                batch.append(self._finished(checked(known, args, options, new_id, limit), options))
-            else:
-                text = known.parameters.pack(args, limit)
-                batch.append(NewRun(id=new_id, task=known.name, args=text, lane=known.policy.lane))
-        return batch
-
-    def _alike(self, task: Task[..., Any], many: Sequence[dict[str, Any]]) -> UniformBatch:
-        """Return submissions of a task that have nothing but arguments."""
-        texts = task.parameters.pack_all(many, self._limit)
-        return UniformBatch(task.name, task.policy.lane, new_run_id.many(len(texts)), texts)
+        if given and not carried.get() and _are_uniform(given):
+            task = self._registry.known(given[0][0])
+            texts = task.parameters.pack_all([args for _, args in given], self._limit)
+            return UniformBatch(task.name, task.policy.lane, new_run_id.many(len(texts)), texts)
+        return [self.one(*parts_of(item)) for item in given]
 
     def _tied(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
-        """Return a submission with its follow-ups, and the trace that it comes with."""
+        """Return a submission with its follow-ups and trace."""
         if not carried.get() and _TYING.isdisjoint(options):
             return new  # as most are
         trace = _trace(carried.get() if options.get("trace") is None else options["trace"])
@@ -151,11 +139,11 @@ class SubmissionChecker:
 
     def _finished(self, new: NewRun, options: Mapping[str, Any]) -> NewRun:
         new = self._tied(new, options)
-        # What the load will be when it is due, nobody knows yet.
+        # For a message of the future, the load at its due time is not known yet.
         return new if new.session is None or new.later else self._weighed(new, new.session)
 
     def _weighed(self, new: NewRun, session: str) -> NewRun:
-        """Return a message with what its session's load says."""
+        """Return a message with the verdict of its session's load."""
         verdict = self._loads(session)
         if verdict is None:
             return new
@@ -166,7 +154,7 @@ class SubmissionChecker:
 def checked(
     task: Task[..., Any], args: Mapping[str, Any], options: Mapping[str, Any], new_id: str, limit: int
 ) -> NewRun:
-    """Return a submission; raise BadArguments or BadSetting for what is unknown, wrong, or over `limit` bytes."""
+    """Return a submission. Raises BadArguments or BadSetting for unknown, wrong or too large values."""
     text = task.parameters.pack(args, limit)
     if not options:
         return NewRun(id=new_id, task=task.name, args=text, lane=task.policy.lane)

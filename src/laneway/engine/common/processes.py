@@ -1,7 +1,7 @@
-"""Telling whether a process of this machine is gone, so that its runs need not wait for a lapse.
+"""Find out whether a process of this machine is gone, so that its runs need not wait for a lapse.
 
-A pid alone is not enough: it is reused. Boot id, pid namespace, pid and start time together name one process for good.
-Where they cannot be read (not Linux), or where boot or namespace differ, nobody is ever seen to be gone and the lapse
+A pid alone is not enough: it is reused. Boot id, pid namespace, pid and start time together identify one process for
+good. Where they cannot be read (not Linux), or boot or namespace differ, no process is seen to be gone, and the lapse
 decides.
 """
 
@@ -23,7 +23,7 @@ def mark() -> ProcessMark:
 
 
 def is_gone(process: ProcessMark) -> bool:
-    """Tell whether that process is seen to be gone; False where it cannot be seen."""
+    """Tell whether that process is gone; False if that cannot be seen."""
     if not process.boot or (process.boot, process.namespace) != (_boot(), _namespace()):
         return False
     started = _started(process.pid)
@@ -49,7 +49,7 @@ def _started(pid: int) -> int | None:
 
 
 def _has_ended(fields: list[str]) -> bool:
-    # Race: the first thread of a killed process may be a zombie while another, with its child process, still goes.
+    # Race: the main thread of a killed process may be a zombie while another thread, with its child, still runs.
     return len(fields) >= 18 and (fields[0] == "X" or (fields[0] == "Z" and int(fields[17]) <= 1))
 
 
@@ -59,7 +59,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def _exists(pid: int) -> bool:
-    # What /proc does not show may only be hidden (hidepid), and a zombie is there and executes nothing.
+    # A process that /proc does not show may only be hidden (hidepid). A zombie exists and executes nothing.
     if _has_ended(_stat(pid)):
         return False
     try:

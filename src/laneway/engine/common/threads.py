@@ -1,4 +1,4 @@
-"""Services that live on a thread of their own, so that a loop that stands still does not stop them too."""
+"""Threads for services, so that a blocked event loop does not block them too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 async def on_thread(name: str, work: Callable[[threading.Event], None]) -> None:
     """Run `work` on a daemon thread until it ends or this call is cancelled; raise what it raised.
 
-    `work` is given the event that is set when it should end; nobody waits for it to do so.
+    `work` gets an event that is set when it should end. Nobody waits until it does.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -29,8 +29,8 @@ async def on_thread(name: str, work: Callable[[threading.Event], None]) -> None:
         error: BaseException | None = None
         try:
             work(stopped)
-        except BaseException as raised:  # noqa: BLE001  # whatever ends the thread must be heard of
-            # A future cannot carry StopIteration, nor may SystemExit in a service end the whole process.
+        except BaseException as raised:  # noqa: BLE001  # whatever ends the thread must be raised
+            # A future cannot carry StopIteration, and SystemExit in a service must not end the whole process.
             carried = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
             error = raised if carried else RuntimeError(f"{type(raised).__name__} ended the thread {name}")
         with contextlib.suppress(RuntimeError):  # the loop has closed, and nobody is left to tell
@@ -43,10 +43,10 @@ async def on_thread(name: str, work: Callable[[threading.Event], None]) -> None:
         stopped.set()
 
 
-async def answered_on_thread(name: str, ask: Callable[[], T]) -> T:
-    """Return what `ask` returns, called on a daemon thread of its own.
+async def result_on_thread(name: str, ask: Callable[[], T]) -> T:
+    """Return what `ask` returns; it is called on a daemon thread of its own.
 
-    The loop's own threads are few, and handlers may hold them all.
+    The loop's own threads are few, and handlers may occupy all of them.
     """
     said: list[T] = []
     await on_thread(name, lambda _: said.append(ask()))
@@ -54,17 +54,17 @@ async def answered_on_thread(name: str, ask: Callable[[], T]) -> T:
 
 
 def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bool:
-    """Make a call on the loop's thread, if the loop is still open; tell whether it is."""
+    """Make a call on the loop's thread if the loop is open; tell whether it is."""
     try:
         loop.call_soon_threadsafe(call)
     except RuntimeError:
-        logging.getLogger("laneway.worker").debug("the loop has closed; nobody is left to tell")
+        logging.getLogger("laneway.worker").debug("the loop has closed; the call is dropped")
         return False
     return True
 
 
 def is_on(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tell whether the caller is called by this loop."""
+    """Tell whether the caller runs on this loop."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

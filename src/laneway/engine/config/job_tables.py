@@ -1,4 +1,4 @@
-"""The jobs of `laneway.toml`: `[jobs.NAME]` tables, read and checked, all of them or none.
+"""The jobs of `laneway.toml`: `[jobs.NAME]` tables, parsed and checked, all of them or none.
 
 ```toml
 [jobs.digest]
@@ -10,8 +10,8 @@ misfire = "all"
 timeout = "5m"
 ```
 
-A schedule is a line of words, an instant as TOML writes it, or a table (`core.schedules.form`). Everything else is an
-option of `app.jobs.create`; durations are seconds, or text such as `"1h30m"`.
+A schedule is a line of words, an instant in TOML, or a table (`core.schedules.form`). All other keys are options of
+`app.jobs.create`; durations are seconds, or text such as `"1h30m"`.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ DURATIONS = (
 )
 
 Make = Callable[[str, object, str, Mapping[str, Any], Mapping[str, Any]], JobSpec]
-"""What checks an entry: called with name, schedule, task, arguments and options."""
+"""Checks an entry: called with name, schedule, task, arguments and options."""
 
 
 def specs(found: Mapping[str, Any], file: Path, make: Make) -> list[JobSpec]:
-    """Return the jobs that the file declares. Raises BadSetting, which names the entry that is wrong."""
+    """Return the jobs that the file declares. Raises BadSetting, which names the wrong entry."""
     made: list[JobSpec] = []
     for name, fields in tables(found, "jobs", file, EXAMPLE).items():
         try:
             made.append(_spec(name, dict(fields), make))
         except (UsageError, StoreTooNew) as error:
             raise BadSetting(f"{file}: [jobs.{_key(name)}]: {error}") from error
-        except (TypeError, ValueError, ArithmeticError) as error:  # of a value that nobody expected there
+        except (TypeError, ValueError, ArithmeticError) as error:  # from a value of an unexpected kind
             raise BadSetting(f"{file}: [jobs.{_key(name)}]: a value cannot be used: {error}") from error
     return made
 
@@ -68,7 +68,7 @@ def _spec(name: str, fields: dict[str, Any], make: Make) -> JobSpec:
 
 
 def _with_seconds(fields: Mapping[str, Any], inside: str = "") -> dict[str, Any]:
-    """Return the fields with lengths of time that are text as seconds; the rest is checked with everything else."""
+    """Return the fields with durations in text as seconds; everything else is checked later."""
     given = dict(fields)
     for field, value in fields.items():
         if field in INSIDE and isinstance(value, dict):
@@ -86,6 +86,6 @@ def _seconds(text: str, field: str) -> float:
 
 
 def _key(name: str) -> str:
-    """Return the name as TOML writes it."""
+    """Return the name in TOML syntax."""
     bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
     return name if bare else msgspec.json.encode(name).decode()

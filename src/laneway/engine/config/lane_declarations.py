@@ -1,4 +1,4 @@
-"""What is declared of lanes before anything runs: in code, in `laneway.toml`, in the environment; the last one wins."""
+"""The lanes that are declared before anything runs: in code, in `laneway.toml`, in the environment; the last wins."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _FIELDS = [field for field in Lane.__struct_fields__ if field != "name"]
 def declared(
     code: Iterable[Lane], environment: Mapping[str, str], file: Path, found: Mapping[str, Any] | None = None
 ) -> tuple[Lane, ...]:
-    """Return the lanes that are declared anywhere, each as the last word about it says.
+    """Return all declared lanes, each with the values of its last declaration.
 
-    `found` is what the file says, if somebody has read it already.
+    `found` is the content of the file, if it was read already.
     """
     given = tuple(code)
     for lane in given:
@@ -37,7 +37,7 @@ def declared(
     for name, fields in tables(said, "lanes", file, EXAMPLE).items():
         lanes[name] = known[name] = _changed(known.get(name) or Lane(name), fields, str(file))
     for variable, value in sorted(environment.items()):
-        if value and variable.startswith(PREFIX):  # an empty one is how compose files and units say "not set"
+        if value and variable.startswith(PREFIX):  # compose files and units use an empty value for "not set"
             meant = _named(variable.removeprefix(PREFIX), known)
             if meant is None:
                 log.warning("%s names no lane; there are %s", variable, ", ".join(sorted(known)))
@@ -47,7 +47,7 @@ def declared(
 
 
 def redeclared(before: Iterable[Lane], now: Iterable[Lane]) -> tuple[Lane, ...]:
-    """Return what to declare when this was declared before: a default lane that nobody mentions now is itself again."""
+    """Return what to declare now, after `before`: a default lane that is not declared any more gets its defaults."""
     lanes = {lane.name: lane for lane in now}
     forgotten = {lane.name for lane in before} - set(lanes)
     return (*lanes.values(), *(lane for lane in DEFAULT_LANES if lane.name in forgotten))
@@ -64,7 +64,7 @@ def _changed(lane: Lane, fields: Mapping[str, Any], where: str) -> Lane:
 
 
 def _named(shouted: str, known: Mapping[str, Lane]) -> Lane | None:
-    """Return the lane that a variable's name means: letters large, what is no letter or digit an underscore."""
+    """Return the lane that a variable's name means: in capitals, with underscores for other characters."""
     return next((lane for name, lane in known.items() if _shouted(name) == shouted.upper()), None)
 
 

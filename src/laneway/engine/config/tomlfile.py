@@ -1,4 +1,4 @@
-"""`laneway.toml`: what is read of it, and whether it is still the file that was read."""
+"""`laneway.toml`: reads it, and finds out whether it has changed since."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FILE = "laneway.toml"
 
 
 class Stamp(NamedTuple):
-    """What tells one state of a file from another without reading it."""
+    """The state of a file, as far as it can be compared without reading the file."""
 
     device: int
     inode: int
     size: int
-    written: int  # when, in nanoseconds
-    touched: int  # when anything else of it was changed last, such as its name
+    written: int  # in nanoseconds
+    touched: int  # when its metadata, such as the name, was changed last
 
     @property
     def changed_at(self) -> int:
@@ -29,30 +29,30 @@ class Stamp(NamedTuple):
 
 
 def stamp(file: Path) -> Stamp | None:
-    """Return what the file looks like from outside; None if it is not there, or nobody may look."""
+    """Return the file's stamp; None if it does not exist, or may not be looked at."""
     try:
-        found = os.stat(file)  # noqa: PTH116  # as Path's own, and its fields are named the same
+        found = os.stat(file)  # noqa: PTH116  # Path's own does the same
     except OSError:
         return None
     return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def contents(file: Path) -> dict[str, Any] | None:
-    """Return what the file says, None if there is none. Raises BadSetting if it cannot be read, or is not TOML."""
+    """Return the content of the file, None if there is no file. Raises BadSetting if it cannot be read or parsed."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        if not os.path.exists(file):  # noqa: PTH110  # Path's own raises where nobody may look
+        if not os.path.exists(file):  # noqa: PTH110  # Path's own raises if the folder may not be read
             return None
         raise BadSetting(f"{file} cannot be read: {error}") from error
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also what is nested too deep
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         raise BadSetting(f"{file} is not TOML: {error}") from error
 
 
 def tables(found: Mapping[str, Any], name: str, file: Path, example: str) -> dict[str, dict[str, Any]]:
-    """Return the tables under a name, `[name.x]`, each by its own; `example` is said where they are something else."""
+    """Return the tables under a name, `[name.x]`, by x; `example` is shown if they are something else."""
     under = found.get(name, {})
     if not isinstance(under, dict) or not all(isinstance(fields, dict) for fields in under.values()):
         raise BadSetting(f"{file}: write each {name[:-1]} as a table: {example}")

@@ -1,12 +1,12 @@
-"""Heeding `laneway.toml` while a worker works: looked at every few seconds from outside, read when it has changed.
+"""Watches `laneway.toml` while a worker works: checks it every few seconds, and reads it when it has changed.
 
-**Nothing by halves.** A file that is being written may be read half, and half a file can be good TOML that says less.
-So a change counts only when the file has looked the same at two looks, and again after it was read; and what it says is
-applied all together or not at all. A worker that starts does not wait for a second look: if the file was changed just
-before, it adds and changes things, and what the file no longer says is taken away when it has come to rest.
+**No half files.** A file that is being written may be read in part, and part of a file can be valid TOML that declares
+less. So a change counts only when the file looked the same in two checks, and again after it was read. Its content is
+applied completely or not at all. A worker that starts does not wait for a second check. If the file was changed just
+before, it adds and changes things, but removes what the file does not declare only when the file has stayed unchanged.
 
-**What is wrong is said once**, and again only when something else is wrong. It is tried again every now and then: what
-was missing, such as a worker that knows a task, may have come.
+**Each problem is reported once**, and again only when it is another one. The file is tried again now and then, because
+what was missing, such as a worker that knows a task, may be there.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from laneway.ports.clock import Clock
 
 log = logging.getLogger("laneway.file")
 
-EVERY = 2.0  # seconds between two looks
-AGAIN = 60.0  # seconds after which a file that is wrong is tried again
+EVERY = 2.0  # seconds between two checks
+AGAIN = 60.0  # seconds after which a wrong file is tried again
 
 Apply = Callable[[Mapping[str, Any] | None, bool], Awaitable[None]]
-"""Make the store say what the file says, None if there is none; take away what it does not say only if the flag is
-True. Raises UsageError, and then nothing has changed."""
+"""Brings the store in line with the content of the file, None if there is no file. It removes what the file does not
+declare only if the flag is True. Raises UsageError, and then nothing has changed."""
 
 
 class FileWatch:
-    """Applies a file when a worker starts, and whenever it has changed; `problem` is what is wrong with it."""
+    """Applies a file when a worker starts, and whenever it has changed; `problem` says what is wrong with it."""
 
     def __init__(self, file: Path, clock: Clock, apply: Apply) -> None:
         self._file, self._clock, self._apply = file, clock, apply
         self.problem: str | None = None
-        self._seen: Stamp | None = None  # at the last look
+        self._seen: Stamp | None = None  # at the last check
         self._applied: Stamp | None = None
-        self._whole = False  # what is applied may have taken things away
+        self._whole = False  # what was applied included removals
         self._try_at = 0.0
 
     async def begin(self) -> None:
@@ -47,32 +47,32 @@ class FileWatch:
         self._whole, self._seen = False, stamp(self._file)
         if self._seen is not None:
             at_rest = self._clock.now() - self._seen.changed_at >= EVERY * SECOND
-            await self._heed(self._seen, whole=at_rest)
+            await self._apply_file(self._seen, whole=at_rest)
 
     async def run(self) -> None:
-        """Look every now and then, until cancelled."""
+        """Check now and then, until cancelled."""
         while True:
             await self._clock.sleep(EVERY)
-            await self.look()
+            await self.check()
 
-    async def look(self) -> None:
-        """Look whether the file has changed, and apply it if it has come to rest."""
+    async def check(self) -> None:
+        """Check whether the file has changed, and apply it if it has stayed unchanged since the last check."""
         before, self._seen = self._seen, stamp(self._file)
         if self._seen != before:
-            return  # somebody may still be writing
+            return  # it may still be being written
         tried = self._whole and self._seen == self._applied
         if not tried or (self.problem is not None and self._clock.monotonic() >= self._try_at):
-            await self._heed(self._seen, whole=True)
+            await self._apply_file(self._seen, whole=True)
 
-    async def _heed(self, seen: Stamp | None, *, whole: bool) -> None:
+    async def _apply_file(self, seen: Stamp | None, *, whole: bool) -> None:
         try:
             found = contents(self._file)
             if stamp(self._file) != seen:
-                return  # it changed under our eyes; the next look finds it so
+                return  # it changed while it was read; the next check sees that
             await self._apply(found, whole)
         except StoreError as error:
             self._report(f"{self._file} is not heeded yet: {error}")
-            return  # not the file's fault: it is tried again at the next look
+            return  # not the file's fault: it is tried again at the next check
         except UsageError as error:
             self._report(str(error))
         else:

@@ -1,1 +1,1 @@
-"""What users hold: the verbs of a scheduler about runs, and the decorators that register tasks."""
+"""What users hold: the methods of a scheduler about runs, and the decorators that register tasks."""

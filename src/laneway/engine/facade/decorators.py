@@ -1,4 +1,4 @@
-"""Registering: handlers, what they share, and what jobs ask before they fire."""
+"""The decorators that register handlers, resources and conditions."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ class TaskDecorators(ABC):
 
         `breaker` holds the task back, in all processes, after so many failures in a row: `Breaker(5, open_for=60)`.
         `process=True` executes it in a child process. Errors listed as `transient` get `transient_tries` quick tries
-        inside the attempt, `transient_wait` apart or as their `retry_after` says. `validate` is called with the result
-        and refuses it by raising or returning False: the attempt has failed then. `merge` makes one of the messages
-        that were collected: "join" (texts joined by newlines, the rest from the last), "last", or a function of the
+        inside the attempt, `transient_wait` apart or as their `retry_after` says. `validate` is called with the result,
+        and refuses it by raising or returning False: then the attempt has failed. `merge` makes one message of those
+        that were collected: "join" (texts joined by newlines, other values from the last), "last", or a function of the
         list. `before_start(args, ctx)` is called once, just before the handler's first start: it may return other
-        arguments, or refuse the run by raising. `events=False` does not store what the handler says; subscribers hear
-        it, and what the engine says of the run is stored all the same. `schedule` declares a job of the task's name,
-        and `job` says more of that: `args`, and the options of `app.jobs.create`.
+        arguments, or refuse the run by raising. `events=False` does not store the handler's events; subscribers get
+        them, and the engine's events are stored all the same. `schedule` declares a job with the task's name; `job` has
+        its other settings: `args`, and the options of `app.jobs.create`.
         """
         for option in unknown:
             raise BadSetting.unknown("option of @app.task", option, TASK_OPTIONS)
@@ -140,9 +140,10 @@ class TaskDecorators(ABC):
             raise BadSetting(f'{error}; a scheduled task gets its arguments by job={{"args": {{...}}}}') from None
 
     def condition(self, function: Callable[[], Any], /) -> Callable[[], Any]:
-        """Register what jobs may ask before they fire (`enabled_when`): `@app.condition`, before those that name it.
+        """Register a condition that jobs check before they fire (`enabled_when`): `@app.condition`, before those jobs.
 
-        It takes nothing, may be async, and says whether to fire. One that raises, or takes longer than 5 s, says no.
+        It takes nothing, may be async, and returns whether to fire. One that raises, or takes longer than 5 s, means
+        no.
         """
         name = condition_name(function)
         if name in self._environment.conditions:
@@ -153,8 +154,8 @@ class TaskDecorators(ABC):
     def resource(self, function: Callable[[], R], /) -> Callable[[], R]:
         """Register what handlers share while a worker works: `@app.resource`, before the tasks that use it.
 
-        The function yields it (plain or async generator), or returns it, and is called once per worker, on its loop. A
-        handler's parameter of the function's name receives it.
+        The function yields it (plain or async generator), or returns it. It is called once per worker, on its loop. A
+        handler's parameter with the function's name receives it.
         """
         self._resources.add(function)
         return function

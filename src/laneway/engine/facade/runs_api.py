@@ -1,4 +1,4 @@
-"""Runs, as a scheduler's users ask about and steer them."""
+"""The methods of a scheduler about existing runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from laneway.settings import Settings
 
 
 class RunsApi(ABC):
-    """The verbs of a scheduler that are about runs there are."""
+    """The methods of a scheduler about existing runs."""
 
     settings: Settings
     _client: Client
@@ -38,12 +38,12 @@ class RunsApi(ABC):
 
     @abstractmethod
     def _refuse_if_shut(self) -> None:
-        """Raise if no new runs are taken."""
+        """Raise if the scheduler accepts no new runs."""
 
     # Reading
 
     async def get(self, run: Receipt | Run | str) -> Run:
-        """Return the run as it stands now; an id may be given by its beginning. Raises UnknownRun."""
+        """Return the run as it is now; an id may be given by its beginning. Raises UnknownRun."""
         store = await self.open()
         return await self._client.repeated(lambda: store.get(run_id(run)))
 
@@ -58,14 +58,14 @@ class RunsApi(ABC):
         limit: int = 100,
         before: int | None = None,
     ) -> list[Run]:
-        """Return up to `limit` runs that fit, newest first; `before` is the number to go on from."""
+        """Return up to `limit` matching runs, newest first; `before` is the number to go on from."""
         checked_count(limit, "limit")
         wanted = RunFilter.of(state=state, task=task, lane=lane, user=user, session=session)
         store = await self.open()
         return await self._client.repeated(lambda: store.runs(wanted, limit=limit, before=before))
 
     async def why(self, run: Receipt | Run | str) -> list[Reason]:
-        """Return what a run waits for: every gate that is closed for it, who holds it and when it opens, if known."""
+        """Return what a run waits for: every gate that is closed for it, what holds it, and when it opens, if known."""
         store = await self.open()
         found = await self._client.repeated(lambda: store.get(run_id(run)))
         return await self._client.repeated(lambda: store.why(found.id))
@@ -78,20 +78,21 @@ class RunsApi(ABC):
     async def result(self, run: Receipt | Run | str, timeout: timedelta | float | None = None) -> Any:
         """Wait for the run to end and return its result.
 
-        Raises RunFailed, RunCancelled or RunDropped if it ended otherwise, TimeoutError if it has not ended in time.
+        Raises RunFailed, RunCancelled or RunDropped if it ended without success, TimeoutError if it has not ended in
+        time.
         """
         seconds = _seconds(timeout)
         await self.open()
         return await self._client.result(run_id(run), seconds)
 
     async def wait(self, run: Receipt | Run | str, timeout: timedelta | float | None = None) -> Run:
-        """Wait for the run to end, however it does, and return it. Raises TimeoutError."""
+        """Wait for the run to end, in whatever state, and return it. Raises TimeoutError."""
         seconds = _seconds(timeout)
         await self.open()
         return await self._client.ended(run_id(run), seconds)
 
     async def events(self, run: Receipt | Run | str, after: int = 0) -> AsyncIterator[Event]:
-        """Yield the run's events with numbers greater than `after`: those there are, then live ones, up to `done`."""
+        """Yield the run's events with numbers greater than `after`: stored ones, then live ones, up to `done`."""
         if not isinstance(after, int) or after < 0:
             raise BadSetting(f"after is {after!r}; it is the number of the last event you have, 0 for none")
         await self.open()
@@ -106,21 +107,22 @@ class RunsApi(ABC):
         run: Receipt | Run | str | None = None,
         kinds: Iterable[str] | None = None,
     ) -> Callable[[], None]:
-        """Have `call` hear the events of runs that this scheduler executes in this process; return what ends that.
+        """Call `call` with the events of runs that this process executes; return a function that ends that.
 
-        It may be async or plain; of one run (given by its whole id) or of some kinds only. What handlers say it hears
-        at once, what the engine says when it is stored, in order for each run; an event has no number yet (`seq` 0).
-        One that is slow or fails disturbs nothing: it is logged, and 10,000 events behind it loses the oldest.
+        It may be async or plain; for one run (given by its whole id), or for some kinds only. A handler's events come
+        at once, the engine's when they are stored, in order for each run; they have no number yet (`seq` 0). A
+        subscriber that is slow or fails disturbs nothing: errors are logged, and one that is 10,000 events behind loses
+        the oldest.
         """
         return self._subscribers.add(call, None if run is None else run_id(run), kinds)
 
     # Control
 
     async def cancel(self, run: Receipt | Run | str, *, abandon: bool = False) -> Run:
-        """Cancel the run, in whatever stage it is, also while no worker is up; return it as it stands then.
+        """Cancel the run, in whatever state it is, even while no worker is up; return it as it is then.
 
-        One that is running is told to stop, and ends when it has; `abandon=True` ends it at once, frees its slots and
-        refuses whatever its handler still writes. Raises WrongState if it has ended otherwise.
+        A running one is told to stop, and ends when it has. `abandon=True` ends it at once, frees its slots, and
+        refuses later writes of its handler. Raises WrongState if it has ended otherwise.
         """
         await self.open()
         return await self._control.cancel(run_id(run), abandon=abandon)
@@ -134,7 +136,7 @@ class RunsApi(ABC):
         user: str | None = None,
         session: str | None = None,
     ) -> int:
-        """Cancel all runs that fit and have not ended; return how many that were. At least one filter must be given."""
+        """Cancel all matching runs that have not ended; return how many. At least one filter must be given."""
         if (state, task, lane, user, session) == (None,) * 5:
             raise BadSetting("cancel_where without a filter would cancel everything; give state, task, lane, ...")
         wanted = RunFilter.of(state=state, task=task, lane=lane, user=user, session=session)
@@ -142,33 +144,33 @@ class RunsApi(ABC):
         return await self._control.cancel_where(wanted)
 
     async def pause(self, run: Receipt | Run | str) -> Run:
-        """Pause the run: at once while it is pending, at its next checkpoint or step while it is running."""
+        """Pause the run: at once if it is pending, at its next checkpoint or step if it is running."""
         await self.open()
         return await self._control.pause(run_id(run))
 
     async def answer(self, run: Receipt | Run | str, answer: object, *, name: str | None = None) -> Run:
-        """Answer what the run has asked (`ctx.ask`), with any JSON; `name` says which, if it has asked several things.
+        """Answer a question of the run (`ctx.ask`) with any JSON; `name` says which, if there are several.
 
-        Raises NotWaiting if it does not wait for that answer (any more).
+        Raises NotWaiting if the run does not wait for that answer (any more).
         """
         text = codec.to_json(answer, "the answer", self.settings.result_limit, plural=False)
         await self.open()
         return await self._control.answer(run_id(run), text, name)
 
     async def resume(self, run: Receipt | Run | str) -> Run:
-        """Let a paused run go on; its handler finds in `ctx.state` what its last checkpoint saved."""
+        """Continue a paused run; its handler finds its last checkpoint in `ctx.state`."""
         await self.open()
         return await self._control.resume(run_id(run))
 
     async def retry(self, run: Receipt | Run | str) -> Receipt:
-        """Submit a run that has ended once more, as a new run whose `retry_of` names it."""
+        """Submit a run that has ended once more, as a new run whose `retry_of` is its id."""
         self._refuse_if_shut()
         await self.open()
         return await self._control.retry(run_id(run))
 
 
 def run_id(run: Receipt | Run | HeldBack | str) -> str:
-    """Return the id of what stands for a run."""
+    """Return the id of what stands for a run. Raises BadSetting if there is none."""
     if isinstance(run, Receipt):
         if not run.accepted:
             raise BadSetting(f"the submission was {run.outcome.value} ({run.reason}): there is no run")

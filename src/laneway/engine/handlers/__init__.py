@@ -1,1 +1,1 @@
-"""What users write and what they are handed: tasks, their parameters, the context, durable steps."""
+"""What users write and what they get: tasks, their parameters, the context, durable steps."""

@@ -1,4 +1,4 @@
-"""Reading a handler's signature and annotations, whatever kind of callable it is."""
+"""Reads the signature and the annotations of a handler, whatever kind of callable it is."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import msgspec
 from laneway.errors import BadSetting
 
 _EMPTY = CellType()
-# What a JSON decoder returns without being told a type: such values need no conversion.
+# Types that a JSON decoder returns by itself: such values need no conversion.
 _NATIVE = (str, bool, list, dict, type(None), Any)
 
 
 def signature_of(task: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the handler's parameters, or say why it cannot be a handler."""
+    """Return the handler's parameters. Raises BadSetting if it cannot be a handler."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
@@ -31,7 +31,7 @@ def signature_of(task: str, function: Callable[..., Any]) -> list[inspect.Parame
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations, resolved one by one; one that only a type checker can resolve stays text."""
+    """Return the annotations, each resolved; one that only a type checker can resolve stays text."""
     while isinstance(function, functools.partial):
         function = function.func
     if not inspect.isroutine(function):
@@ -42,17 +42,17 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def mentions(hint: Any, wanted: type) -> bool:
-    """Tell whether the annotation is that type, perhaps optional, with a note, or imported for type checkers only."""
+    """Tell whether the annotation is that type: perhaps optional, annotated, or imported for type checkers only."""
     if isinstance(hint, str):
         return re.search(rf"(?<![\w.])(laneway\.)?{wanted.__name__}\b", hint) is not None
     return hint is wanted or any(mentions(part, wanted) for part in get_args(hint))
 
 
 def checkable(hint: Any) -> Any:
-    """Return the annotation if JSON can be checked against it, else Any."""
+    """Return the annotation if msgspec can check JSON against it, else Any."""
     try:
         msgspec.json.Decoder(hint | msgspec.UnsetType if hint is not Any else hint)
-    except Exception:  # noqa: BLE001  # what msgspec says of a type it cannot take, or a type of its own fields
+    except Exception:  # noqa: BLE001  # msgspec raises for a type that it cannot take, or that a field of it has
         return Any
     return hint
 
@@ -61,7 +61,7 @@ def is_native(hint: Any) -> bool:
     """Tell whether JSON decodes to this type by itself."""
     origin, inside = get_origin(hint), get_args(hint)
     if origin is dict and inside[0] is not str:
-        return False  # JSON's names are text
+        return False  # keys in JSON are text
     return all(map(is_native, inside)) if origin in (list, dict) else hint in _NATIVE
 
 
@@ -78,5 +78,5 @@ def _closed_over(function: Callable[..., Any]) -> dict[str, Any]:
     if not inspect.isfunction(function):
         return {}
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    # A name that is still to be assigned, such as the task's own, has an empty cell.
+    # A name that is not assigned yet, such as the task's own, has an empty cell.
     return {name: cell.cell_contents for name, cell in cells if cell != _EMPTY}

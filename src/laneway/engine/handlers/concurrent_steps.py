@@ -1,8 +1,7 @@
-"""Steps that are taken beside an async handler, in tasks of their own, as `asyncio.gather` makes them.
+"""Steps that an async handler takes concurrently, in tasks of their own, as `asyncio.gather` makes them.
 
-One branch that asks, calls or fails unwinds the handler, while the others go on in the background. An attempt is not
-over before they are: else their results would come too late to be kept, and the next attempt would take the same steps
-beside them.
+If one branch asks, calls or fails, the handler unwinds while the others go on. The attempt is over only when they are.
+Otherwise their results would come too late to be kept, and the next attempt would take the same steps beside them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 
 class ConcurrentSteps:
-    """The steps of one attempt that have begun on a loop and not ended. `over` says that no more shall begin."""
+    """The steps of one attempt that have begun on a loop and not ended. With `over`, no more may begin."""
 
     __slots__ = ("_tasks", "over")
 
@@ -28,7 +27,7 @@ class ConcurrentSteps:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Note that a step is taken in between."""
+        """Count the block as a running step."""
         ended = asyncio.get_running_loop().create_future()
         self._tasks[ended] = asyncio.current_task()
         try:
@@ -38,7 +37,7 @@ class ConcurrentSteps:
             ended.set_result(None)
 
     async def end(self, *, cancel: bool) -> None:
-        """Let no more begin and wait for those under way, cancelled or not; who is cancelled meanwhile cancels them."""
+        """Let no more begin, and wait for the running ones; cancel them if wanted, or if this call is cancelled."""
         self.over = True
         try:
             if not cancel:
@@ -56,6 +55,6 @@ class ConcurrentSteps:
             await asyncio.wait(here)
 
     def _here(self) -> dict[asyncio.Future[None], asyncio.Task[Any] | None]:
-        # A plain handler may have loops of its own, which are not ours to wait for.
+        # A plain handler may have loops of its own; this one does not wait for them.
         loop = asyncio.get_running_loop()
         return {ended: task for ended, task in self._tasks.items() if ended.get_loop() is loop}

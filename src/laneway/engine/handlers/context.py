@@ -1,4 +1,4 @@
-"""What a handler is given: who it runs for, and a way to say how far it is."""
+"""What a handler gets: facts about its run, and calls to report progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
 class ContextBackend(DurableBackend, Protocol):
-    """What a context needs of its attempt, wherever that is executed."""
+    """What a context needs of its attempt, in the worker's process or in a child."""
 
     @property
     def cancelled(self) -> bool:
@@ -34,17 +34,17 @@ class ContextBackend(DurableBackend, Protocol):
 
 
 class EventSink(Protocol):
-    """Where a context puts what its handler says."""
+    """Where a context puts its handler's events."""
 
     def append(self, draft: Draft, /) -> None:
-        """Add an event; from any thread."""
+        """Add an event. Any thread may call it."""
 
 
 class Context(DurableCalls):
     """A handler's view of its own run. A parameter annotated `Context` receives it.
 
-    `emit`, `progress`, `log`, `delta` and `tool` are plain calls, from any thread: they write into a buffer that is
-    stored within 50 ms, and with the outcome at the latest.
+    `emit`, `progress`, `log`, `delta` and `tool` are plain calls for any thread. They write into a buffer that is
+    stored within 50 ms, and at the latest with the outcome.
     """
 
     __slots__ = ("_buffered", "_drafts")
@@ -71,43 +71,43 @@ class Context(DurableCalls):
 
     @property
     def fence(self) -> int:
-        """How often the run was started, this time included; larger than any earlier attempt's."""
+        """How many times the run was started, this time included; larger than any earlier attempt's."""
         return self._run.fence
 
     @property
     def user(self) -> str | None:
-        """The user the run belongs to."""
+        """The user that the run belongs to."""
         return self._run.user
 
     @property
     def session(self) -> str | None:
-        """The session the run belongs to."""
+        """The session that the run belongs to."""
         ties = self._run.ties
         return self._run.session if ties is None else self._run.session or ties.session
 
     @property
     def parent(self) -> str | None:
-        """The id of the run that left this one behind, or called it, if one did."""
+        """The id of the run that left this one behind, or called it; None if none did."""
         return None if self._run.ties is None else self._run.ties.parent
 
     @property
     def job(self) -> JobTie | None:
-        """The job that started the run: its `id` and `name`, and for what time (`nominal_at`); None if none did."""
+        """The job that started the run: its `id`, its `name` and the nominal time (`nominal_at`); None if none did."""
         return None if self._run.ties is None else self._run.ties.job
 
     @property
     def trace(self) -> Mapping[str, str]:
-        """The texts that came along with the run, such as the trace it belongs to; what it leaves behind gets them."""
+        """The texts that came along with the run, such as its trace id; runs that it leaves behind get them too."""
         return {} if self._run.ties is None else self._run.ties.trace
 
     @property
     def cancelled(self) -> bool:
-        """Whether the handler shall stop: cancelled, timed out, or its worker stops. For code that can only look."""
+        """Whether the handler shall stop: it is cancelled, timed out, or its worker stops. For code that polls."""
         return self._backend.cancelled
 
     @property
     def state(self) -> Any:
-        """What the last checkpoint of this run saved, None if there was none."""
+        """What the last checkpoint of this run saved; None if there was none."""
         return None if self._run.state is None else codec.from_json(self._run.state)
 
     @property
@@ -116,7 +116,7 @@ class Context(DurableCalls):
         return self._backend.inbox
 
     def emit(self, kind: str, data: object = None) -> None:
-        """Add an event of a kind of your own to the run's log; `data` is JSON, over 8 KiB it is cut and marked."""
+        """Add an event of a kind of your own to the run's log; `data` is JSON. Over 8 KiB it is cut and marked."""
         if not isinstance(kind, str) or not _KIND.fullmatch(kind):
             raise BadSetting(
                 f"event kind {kind!r}: use small letters, digits, '.', '_' and '-', a letter first, at most 64"
@@ -126,7 +126,7 @@ class Context(DurableCalls):
         self._add(kind, data)
 
     def progress(self, fraction: float, text: str = "") -> None:
-        """Say how far the run is: 0 is nothing, 1 is all."""
+        """Report how far the run is: 0 is nothing, 1 is all."""
         if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
             raise BadSetting(f"progress {fraction!r}: it is a share of the whole, 0 to 1")
         self._add(events.PROGRESS, {"fraction": fraction, "text": _printable(text)})
@@ -136,36 +136,35 @@ class Context(DurableCalls):
         self._add(events.LOG, {"text": _printable(text)})
 
     def delta(self, text: str) -> None:
-        """Add a piece of streamed text; pieces are joined on their way to the store, and trimmed after the end."""
+        """Add a piece of streamed text. Pieces are joined before they are stored, and trimmed after the run's end."""
         if not isinstance(text, str):
             raise BadSetting(f"a delta is a piece of text, and {text!r} is none")
         for draft in events.deltas(_printable(text)):
-            self._say(draft)
+            self._append(draft)
 
     def tool(self, name: str, input: object = None) -> Tool:  # noqa: A002  # the field's own name
-        """Tell of a call of a tool while it lasts: `with ctx.tool("search", {"q": "x"}) as tool: tool.output = ...`."""
+        """Report the call of a tool: `with ctx.tool("search", {"q": "x"}) as tool: tool.output = ...`."""
         return Tool(name, input, self._add)
 
     def _add(self, kind: str, data: object) -> None:
         text = codec.to_json(data, f"the data of event {kind!r}", sys.maxsize, plural=False)
-        self._say(drafted(kind, text))
+        self._append(drafted(kind, text))
 
-    def _say(self, draft: Draft) -> None:
+    def _append(self, draft: Draft) -> None:
         self._drafts.append(draft)
         self._buffered()
 
 
 def _printable(text: object) -> str:
-    # Another program's output may hold what UTF-8 cannot; a line for people must not fail the run.
+    # Another program's output may hold what UTF-8 cannot encode; that must not fail the run.
     return str(text).encode(errors="replace").decode()
 
 
 carried: ContextVar[Mapping[str, str]] = ContextVar("laneway_carried", default=MappingProxyType({}))
-"""Texts that go along with an attempt wherever it is executed, such as the trace it belongs to.
+"""Texts that go along with an attempt, such as its trace id.
 
-Context variables of a worker reach its handlers on the loop and in threads by themselves; into a child process only
-this one is carried.
+Context variables of a worker reach its handlers on the loop and in threads. Only this one also reaches child processes.
 """
 
 current: ContextVar[Context] = ContextVar("laneway_context")
-"""The context of the handler that is being executed, if it asked for one; also in what the handler calls."""
+"""The context of the handler that is being executed, if it has one; also in the functions that the handler calls."""

@@ -1,6 +1,6 @@
-"""What a handler may keep, ask, call and leave behind: the part of its context that outlives the attempt.
+"""Durable calls: what a handler keeps, asks, calls and leaves behind beyond its attempt.
 
-Each is awaited where an event loop runs; in a plain handler it blocks.
+They are awaited where an event loop runs, and block in a plain handler.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ _token: ContextVar[str] = ContextVar("laneway_step_token")
 
 
 class DurableBackend(Protocol):
-    """What a context needs of its attempt for this, wherever that is executed."""
+    """What durable calls need of the attempt, in the worker's process or in a child."""
 
     @property
     def replay(self) -> ReplayLog:
-        """The attempt's trail."""
+        """The attempt's replay log."""
 
     @property
     def pool(self) -> Executor:
-        """Where plain functions are called."""
+        """The threads for plain functions."""
 
     @property
     def result_limit(self) -> int:
-        """How many bytes of JSON may be kept at once."""
+        """How many bytes of JSON one saved value may have."""
 
     def save(self, state: str) -> Future[None]:
         """Save a checkpoint; the future ends when it is stored, or raises what unwinds the handler."""
 
     def keep(self, memo: Memo) -> Future[None]:
-        """Save a memo, likewise."""
+        """Save a memo, in the same way."""
 
     def child(self, task: Any, args: Mapping[str, Any], options: Mapping[str, Any]) -> NewRun:
         """Return a checked submission of another run. Raises UnknownTask, BadArguments or BadSetting."""
 
-    def say_reordered(self) -> None:
-        """Tell that steps are not in the order they were."""
+    def report_reordered(self) -> None:
+        """Report that steps come in another order than before."""
 
 
 class HeldBack:
-    """A run that will be submitted when the one that holds it back has succeeded; until then nobody knows it."""
+    """A run that will be submitted when the one that holds it back has succeeded. Until then it does not exist."""
 
     __slots__ = ("run_id",)
 
@@ -64,17 +64,17 @@ class HeldBack:
         self.run_id = run_id
 
     def __repr__(self) -> str:
-        """Show it by its id."""
+        """Show its id."""
         return f"<held-back run {self.run_id}>"
 
-    if not TYPE_CHECKING:  # a type checker then says the same, and does not ask for an await where none is missing
+    if not TYPE_CHECKING:  # so a type checker reports an await, and does not ask for one
 
         def __await__(self) -> NoReturn:
-            """Refuse: it cannot begin before the handler that would wait for it has ended."""
+            """Refuse: it cannot start before the handler that would wait for it has ended."""
             raise self.refusal()
 
     def refusal(self) -> BadSetting:
-        """Return why it cannot be waited for."""
+        """Return the error that says why it cannot be awaited."""
         return BadSetting(
             f"run {self.run_id} is held back until the run that submits it has succeeded;"
             " ctx.call starts a run at once and waits for it"
@@ -89,7 +89,7 @@ class DurableCalls:
     _backend: DurableBackend
 
     def checkpoint(self, state: object) -> Any:
-        """Save `state` (JSON), to find it in `ctx.state` when the run is started again; stop here if it shall pause.
+        """Save `state` (JSON); the next start of the run finds it in `ctx.state`. If a pause was requested, stop here.
 
         Awaited where an event loop runs; in a plain handler it blocks until the state is stored.
         """
@@ -99,10 +99,11 @@ class DurableCalls:
         return asyncio.wrap_future(saved) if _on_loop() else saved.result()
 
     def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call `function` and keep what it returns (JSON): once kept, it is returned and not called again.
+        """Call `function` once and keep its result (JSON): later attempts get the kept result without a call.
 
-        A crash before it is kept repeats it; `ctx.step_token` lets whoever it calls tell. Stops here if it shall pause.
-        Steps may be taken at once (`asyncio.gather`); those that go on beside a handler that has ended are waited for.
+        A crash before the result is kept repeats the call; `ctx.step_token` lets the called service recognise that. If
+        a pause was requested, the handler stops here. Steps may run concurrently (`asyncio.gather`); those that still
+        run when the handler ends are waited for.
         """
         call = partial(function, *args, **kwargs)
         if _on_loop():
@@ -136,7 +137,7 @@ class DurableCalls:
         memo = self._backend.replay.taken(name, self._kept(name, value))
         saved = asyncio.wrap_future(self._backend.keep(memo))
         if cancelled is not None:
-            # What a thread has got done is not to be paid for again, even if whoever waited for it was told to stop.
+            # The result of a thread must be kept, even if its caller was told to stop meanwhile.
             await asyncio.gather(saved, return_exceptions=True)
             raise cancelled
         await saved
@@ -145,18 +146,18 @@ class DurableCalls:
 
     @property
     def step_token(self) -> str:
-        """Inside a step: an id that stays the same however often the step is tried; for keys of idempotent calls."""
+        """Inside a step: an id that is the same for every try of the step, for idempotency keys."""
         token = _token.get(None)
         if token is None:
             raise BadSetting("ctx.step_token is there inside of a step: in the function that ctx.step calls")
         return token
 
     def ask(self, question: object, *, name: str | None = None, timeout: timedelta | float = ANSWER_WITHIN) -> Any:
-        """Ask somebody something (JSON) and return the answer. The run waits meanwhile, without holding a slot.
+        """Ask a question (JSON) and return the answer. The run waits meanwhile, without holding a slot.
 
-        Not here: the handler is unwound and starts again from the top when `app.answer` has come; then this call, by
-        its name or else by its place among the questions, returns the answer. After `timeout` without one the run ends
-        as cancelled.
+        The handler does not wait here: it is unwound, and starts again from the top when `app.answer` has come. Then
+        this call, found by its name or by its place among the questions, returns the answer. After `timeout` without an
+        answer the run ends as cancelled.
         """
         length = duration(timeout, "timeout")
         if length == 0:
@@ -166,10 +167,10 @@ class DurableCalls:
         return _soon(ask) if _on_loop() else codec.from_json(ask())
 
     def call(self, task: Any, args: Mapping[str, Any] | None = None, *, name: str | None = None, **options: Any) -> Any:
-        """Start another run and return its result, or raise RunFailed, RunCancelled or RunDropped.
+        """Start another run and return its result. Raises RunFailed, RunCancelled or RunDropped.
 
-        The run waits meanwhile as by `ask`. The child has its user and names its session, but waits for nobody there;
-        it is cancelled with the run. `options` are lane and priority.
+        The run waits meanwhile, as with `ask`. The called run has the same user and names the session, but does not
+        queue in it. It is cancelled with this run. `options` are lane and priority.
         """
         for option in options:
             if option not in ("lane", "priority"):
@@ -181,9 +182,9 @@ class DurableCalls:
         return _soon(call) if _on_loop() else codec.from_json(call())
 
     def submit(self, task: Any, args: Mapping[str, Any] | None = None, **options: Any) -> HeldBack:
-        """Hold back a run, to be submitted in the same write that settles this one as succeeded; else never.
+        """Hold back a run: it is submitted in the same write that settles this run as succeeded, else never.
 
-        A plain call. It has this run's user and, unless `session` says otherwise (None: no session), its session.
+        A plain call. The run has this run's user and its session, unless `session` says otherwise (None: no session).
         `options` are lane, priority, delay, at, session, then and on_failure.
         """
         return HeldBack(self._backend.replay.hold(self._backend.child(task, args or {}, options)))
@@ -192,7 +193,7 @@ class DurableCalls:
         replay = self._backend.replay
         memo = replay.step(name)
         if replay.reordered:
-            self._backend.say_reordered()
+            self._backend.report_reordered()
         return memo
 
     def _kept(self, name: str, value: object) -> str:
@@ -224,9 +225,9 @@ async def _soon(call: Callable[[], str]) -> Any:
 
 
 async def _in_pool(pool: Executor, call: Callable[[], T]) -> tuple[T, asyncio.CancelledError | None]:
-    """Call in a thread; whoever is cancelled meanwhile waits for it to end: it cannot be stopped.
+    """Call in a thread. A caller that is cancelled meanwhile waits for the thread, which cannot be stopped.
 
-    Return what it returned and, if it was cancelled, what is to be raised once that is kept.
+    Returns the result and, if the caller was cancelled, the error to raise once the result is kept.
     """
     ended = asyncio.wrap_future(pool.submit(copy_context().run, _carried, call))
     try:
@@ -242,7 +243,7 @@ def _carried(call: Callable[[], T]) -> T:
     try:
         return call()
     except StopIteration as error:
-        # A future cannot carry it, so whoever waits would wait for ever; Python makes the same of it in a coroutine.
+        # A future cannot carry StopIteration, and its waiter would wait for ever. In a coroutine Python does the same.
         raise RuntimeError("a step raised StopIteration") from error
 
 

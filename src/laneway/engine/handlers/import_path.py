@@ -1,8 +1,8 @@
-"""Finding a handler again, in a child process: by the module and the name it was defined under.
+"""Find a handler again in a child process, by its module and name.
 
-Functions do not travel between processes, names do. The child imports what this process imported and looks the name up.
-The script a process was started with is no module to import; the child executes it once more under another name, so
-that what stands below `if __name__ == "__main__"` is left alone.
+Functions do not travel between processes; names do. The child imports what this process imported, and looks the name
+up. The script that started a process is no module to import. The child executes it once more under another name, so
+that what stands below `if __name__ == "__main__"` does not run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from laneway.errors import BadSetting
 MAIN = "__main__"
 MAIN_AGAIN = "__laneway_main__"
 
-inside_child = False  # a child process says so of itself
+inside_child = False  # set in child processes
 
 
 def refuse_inside_child() -> None:
-    """Raise BadSetting in a child process: a script that works when it is merely read would start children forever."""
+    """Raise BadSetting in a child process: a script that works when it is imported would start children for ever."""
     if inside_child:
         raise BadSetting(
             "this is a child process, which only executes handlers: put what starts the work below"
@@ -36,7 +36,7 @@ def refuse_inside_child() -> None:
 
 
 class ImportPath(msgspec.Struct, frozen=True):
-    """Where a handler is defined. `script` is the file if that was executed and not imported."""
+    """Where a handler is defined. `script` is the file, if that was executed and not imported."""
 
     module: str
     name: str
@@ -61,7 +61,7 @@ def check_importable(function: Callable[..., Any]) -> None:
 
 
 def place_of(function: Callable[..., Any]) -> ImportPath:
-    """Return where a child process finds this function, or raise BadSetting if it would find another one there."""
+    """Return where a child process finds this function. Raises BadSetting if it would find another one there."""
     check_importable(function)
     place = ImportPath(function.__module__, function.__qualname__)
     if place.module == MAIN:
@@ -76,7 +76,7 @@ def place_of(function: Callable[..., Any]) -> ImportPath:
 
 
 def find(place: ImportPath) -> Any:
-    """Return what is defined there, the function or its task; import the module if need be."""
+    """Return what is defined there, the function or its task; import the module if needed."""
     module = importlib.import_module(place.module) if place.script is None else _main_again(place.script)
     return _looked_up(module, place)
 
@@ -109,7 +109,7 @@ def _main_again(script: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(MAIN_AGAIN, script)
     if spec is None or spec.loader is None:
         raise BadSetting(f"{script} cannot be executed in a child process: it is no Python file")
-    # Dataclasses and annotations look their module up by name while it is being executed.
+    # Dataclasses and annotations look up their module by name while it is being executed.
     module = sys.modules[MAIN_AGAIN] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

@@ -1,9 +1,9 @@
-"""A handler's parameters: what may be submitted to it, checked against its signature before anything is stored.
+"""A handler's parameters: submissions are checked against its signature before anything is stored.
 
-Arguments travel as JSON text. They are checked twice on the same text: here at submission, so that the caller hears of
-a mistake, and again by whoever executes them if the call itself fails, because the handler may have changed since. Type
-annotations that JSON can express are checked and, for dataclasses, datetimes, enums, pydantic models and the like,
-converted; a parameter without an annotation takes any JSON.
+Arguments travel as JSON text, and the same text is checked twice: at submission, so that the caller gets an error; and
+again by the worker if the call itself fails, because the handler may have changed since. Annotations that JSON can
+express are checked, and converted for dataclasses, datetimes, enums, pydantic models and similar types. A parameter
+without an annotation takes any JSON.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from laneway.core.records import codec
 from laneway.engine.handlers.annotations import checkable, hints_of, is_native, mentions, signature_of
 from laneway.errors import BadArguments, did_you_mean
 
-EXACT = 2**53  # up to here every whole number is a float
+EXACT = 2**53  # every whole number up to this is a float
 _NUMBERS = (int, float)
-_PLAIN = (*_NUMBERS, str, bool)  # what JSON gives back as the very thing it was given
+_PLAIN = (*_NUMBERS, str, bool)  # types that JSON returns unchanged
 
 
 class Parameters:
-    """The parameters of one handler, without those that the worker gives: the Context, and resources by their names."""
+    """The parameters of one handler, without those that the worker gives: the Context, and resources by name."""
 
     def __init__(
         self, task: str, function: Callable[..., Any], context_type: type, resources: Collection[str] = ()
@@ -47,11 +47,11 @@ class Parameters:
         # Whether all of them are whole numbers, texts, true or false.
         self.flat = self._all_plain and all(type_ is not float for _, type_ in self._plain)
         native = all(is_native(type_) for type_ in self.types.values() if type_ not in _NUMBERS)
-        # Text that was checked when it was submitted needs no second check unless values have to be converted.
+        # Text that was checked at submission is checked again only if values have to be converted.
         self.unpack: Callable[[str], dict[str, Any]] = codec.from_json if native else self._converted
 
     def pack(self, args: Mapping[str, Any], limit: int) -> str:
-        """Return the arguments as JSON text, or raise BadArguments that names the argument and what it should be."""
+        """Return the arguments as JSON text. Raises BadArguments, which names the argument and what it should be."""
         if type(args) is not dict:
             args = _as_dict(self._task, args)
         for name, wanted in self._plain:
@@ -60,19 +60,19 @@ class Parameters:
         if self.flat and len(args) == len(self._plain):
             return codec.flat_json(args, self._what, limit)
         text = codec.to_json(args, self._what, limit, read=self._converted)
-        # Each plain one is of its very type. If there are no others, and none is unknown, the text cannot but fit.
+        # Each plain argument has exactly its type. If there are no others, and none is unknown, the text fits.
         if not self._all_plain or len(args) != len(self._plain):
             self.check(text)
         return text
 
     def pack_all(self, many: Sequence[dict[str, Any]], limit: int) -> list[str]:
-        """Return what `pack` returns of each of these dicts."""
+        """Return what `pack` returns for each of these dicts."""
         if self.flat and self._are_flat(many):
             return codec.flat_jsons(many, self._what, limit)
         return [self.pack(args, limit) for args in many]
 
     def _are_flat(self, many: Sequence[dict[str, Any]]) -> bool:
-        # One look through all of them for each name: a loop of our own takes twice as long.
+        # One pass per name over all dicts: a plain loop takes twice as long.
         if set(map(len, many)) != {len(self._plain)}:
             return False
         try:
@@ -84,7 +84,7 @@ class Parameters:
         return True
 
     def _pack_with_care(self, args: Mapping[str, Any], limit: int) -> str:
-        # 1 and 1.0 are the same number to JSON, and not to Python: these are written as their annotation says.
+        # 1 and 1.0 are the same number in JSON, but not in Python: they are written as the annotation says.
         for name, wanted in self._plain:
             value: Any = args.get(name)
             if wanted in _NUMBERS and type(value) in _NUMBERS and abs(value) < EXACT and value == int(value):
@@ -107,7 +107,7 @@ class Parameters:
         return {**codec.from_json(text), **given} if self._open else given
 
     def _form(self) -> type[msgspec.Struct]:
-        # The fields are prefixed because a parameter may have a name that a Struct cannot use.
+        # The fields have a prefix, because a parameter may have a name that a Struct cannot use.
         fields: list[Any] = []
         for name in sorted(self.names, key=lambda name: name not in self._required):
             if name in self._required:
@@ -132,7 +132,7 @@ class Parameters:
 
 
 def _convert(type_: Any, value: Any) -> Any:
-    # Pydantic models are taken by what they can do, so that pydantic need not be installed.
+    # Pydantic models are recognised by their method, so pydantic need not be installed.
     validate = getattr(type_, "model_validate", None)
     if validate is None:
         return value

@@ -1,10 +1,10 @@
-"""What an attempt finds of earlier ones, and what it leaves: memos, questions, calls, and runs it holds back.
+"""The replay log: what an attempt finds of earlier ones, and what it leaves: memos, questions, calls, follow-ups.
 
-A handler begins at its top each time. The trail knows by kind and name what was kept, so a step is not repeated, an
-answer not asked for again, a called run not called twice. What is not there yet makes the handler *unwind*: the attempt
-ends as waiting, and the run is started again when there is an answer.
+A handler begins at its top each time. The log finds by kind and name what was kept, so a step is not repeated, a
+question is not asked again, a run is not called twice. If something is missing the handler *unwinds*: the attempt ends
+as waiting, and the run starts again when there is an answer.
 
-The same in the worker's process and in a child. Handlers may use it from several threads.
+It is the same in the worker's process and in a child. Several threads of a handler may use it.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ NOTHING = Recall()
 _ENDINGS = {RunState.FAILED: RunFailed, RunState.CANCELLED: RunCancelled, RunState.DROPPED: RunDropped}
 
 
-class _Line(NamedTuple):
-    """How far one line of a handler's code has come: the steps it has taken, and the last place among them.
+class _Branch(NamedTuple):
+    """The progress of one branch of a handler's code: how many steps it has taken, and the last place among them.
 
-    Tasks that go on side by side are lines of their own, which begin where they part: between them there is no order.
+    Concurrent tasks are branches of their own, which begin where they split. Between them there is no order.
     """
 
-    start: object  # which call of the handler it belongs to
+    start: object  # the call of the handler that it belongs to
     steps: int = 0
     last: int = 0
 
 
-_line: ContextVar[_Line] = ContextVar("laneway_line")
+_branch: ContextVar[_Branch] = ContextVar("laneway_line")
 
 
 class Unwound(BaseException):
-    """Raised where a handler is not to go on from: it has saved, asked or called something, and starts again later.
+    """Raised in a handler that must not go on: it saved, asked or called something, and starts again later.
 
-    Not an Exception, so that no `except Exception` holds it up.
+    Not an Exception, so that `except Exception` does not catch it.
     """
 
 
 def is_unwound(error: BaseException) -> bool:
-    """Tell whether this is what unwound a handler, alone or in a group with others of its kind."""
+    """Tell whether the error is Unwound, alone or in a group of only these."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_unwound, error.exceptions))
     return isinstance(error, Unwound)
 
 
 class Bounds(NamedTuple):
-    """How far a run's children may go: how many of each sort, how many generations, and bytes of arguments."""
+    """Limits of a run's follow-ups and calls: how many of each, how many generations, and bytes of arguments."""
 
     children: int
     depth: int
@@ -65,12 +65,12 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> Bounds:
-        """Return the bounds that settings give."""
+        """Return the limits from the settings."""
         return cls(settings.max_children, settings.max_depth, settings.args_limit)
 
 
 class ReplayLog:
-    """One attempt's trail. `begin` takes it back to the handler's top."""
+    """One attempt's log. `begin` resets it to the handler's top."""
 
     def __init__(self, run: Claimed, bounds: Bounds, recall: Recall = NOTHING) -> None:
         self._run, self._bounds, self._recall = run, bounds, recall
@@ -78,13 +78,13 @@ class ReplayLog:
         self.begin()
 
     def begin(self) -> None:
-        """Begin at the top: nothing of this attempt was asked, called or held back yet."""
+        """Begin at the top: nothing was asked, called or held back yet in this attempt."""
         self._used: set[tuple[MemoKind, str]] = set()
         self._unnamed: dict[str, int] = {}
-        self._order: dict[str, int] = {}  # of the steps, each in its line
+        self._order: dict[str, int] = {}  # of steps, each within its branch
         self._start = object()
         self._questions: list[Question] = []
-        self._called = 0  # also those that have returned
+        self._called = 0  # including calls that have returned
         self._calls: list[NewRun] = []
         self._held: list[NewRun] = []
         self.reordered: list[Draft] = []
@@ -92,49 +92,49 @@ class ReplayLog:
 
     @property
     def recall(self) -> Recall:
-        """What the run has kept by now."""
+        """What the run has kept so far."""
         return Recall(list(self._memos.values()), self._recall.wait)
 
     # Steps
 
     def step(self, name: str) -> Memo | None:
-        """Take the step of that name: return its memo if it was taken before. Raises Unwound once the handler ended."""
+        """Begin the step of that name: return its memo if it was taken before. Raises Unwound after the handler."""
         if self.concurrent_steps.over:
             raise Unwound
         self._use(MemoKind.STEP, name)
         memo = self._memos.get((MemoKind.STEP, name))
         if memo is None:
             self._check_room()
-        self._line_up(name, memo)
+        self._check_order(name, memo)
         return memo
 
-    def _line_up(self, name: str, memo: Memo | None) -> None:
-        line = _line.get(None)
-        if line is None or line.start is not self._start:
-            line = _Line(self._start)
-        self._order[name] = now = line.steps + 1
-        was = line.last if memo is None else memo.nth
-        if was < line.last:
+    def _check_order(self, name: str, memo: Memo | None) -> None:
+        branch = _branch.get(None)
+        if branch is None or branch.start is not self._start:
+            branch = _Branch(self._start)
+        self._order[name] = now = branch.steps + 1
+        was = branch.last if memo is None else memo.nth
+        if was < branch.last:
             self.reordered.append(draft(STEPS_CHANGED, {"step": name, "was": was, "now": now}))
-        _line.set(_Line(self._start, now, max(line.last, was)))
+        _branch.set(_Branch(self._start, now, max(branch.last, was)))
 
     def taken(self, name: str, value: str) -> Memo:
-        """Return the memo of a step that has been taken; `value` is JSON text."""
-        self._check_room()  # several steps may have been taken at once
+        """Return the memo for a step's result; `value` is JSON text."""
+        self._check_room()  # several steps may have ended at the same time
         return Memo(kind=MemoKind.STEP, name=name, value=value, nth=self._order[name], attempt=self._run.attempt)
 
     def keep(self, memo: Memo) -> None:
-        """Hear that a memo is stored."""
+        """Add a memo that is stored."""
         self._memos[memo.kind, memo.name] = memo
 
     def token(self, name: str) -> str:
-        """Return what stays the same however often the step of that name is tried."""
+        """Return the id of the step of that name; it is the same for every try."""
         return derived_id(self._run.id, MemoKind.STEP, name)
 
     # Questions
 
     def ask(self, text: str, name: str | None, timeout: int) -> str:
-        """Return the answer, as JSON text, or note the question and raise Unwound."""
+        """Return the answer as JSON text; if there is none, record the question and raise Unwound."""
         key, about = self._keyed(MemoKind.ANSWER, name, "", text)
         memo = self._memos.get((MemoKind.ANSWER, key))
         if memo is None:
@@ -155,7 +155,7 @@ class ReplayLog:
     # Calls
 
     def call(self, new: NewRun, name: str | None) -> str:
-        """Return the result of a called run, as JSON text, or raise how it ended; else note the call and unwind."""
+        """Return a called run's result as JSON text, or raise how it ended; before that, record the call and unwind."""
         key, about = self._keyed(MemoKind.CALL, name, new.task, new.args)
         self._called += 1
         memo = self._memos.get((MemoKind.CALL, key))
@@ -179,7 +179,7 @@ class ReplayLog:
     # Follow-ups
 
     def hold(self, new: NewRun) -> str:
-        """Hold a run back until this one has succeeded; return the id it will have."""
+        """Hold a run back until this one has succeeded; return the id that it will have."""
         self._check_children(new, len(self._held), "submit")
         held = endings.left_by(self._run, new, "submit", len(self._held) + 1)
         self._held.append(held)
@@ -189,20 +189,20 @@ class ReplayLog:
 
     @property
     def waits(self) -> bool:
-        """Tell whether the handler has asked or called something."""
+        """Whether the handler has asked or called something."""
         return bool(self._questions or self._calls)
 
     def outcome(self) -> Waits:
-        """Return what an attempt that was unwound waits for."""
+        """Return the outcome of an unwound attempt: what it waits for."""
         before = (self._recall.wait or Wait()).called
         fresh = tuple(new for new in self._calls if new.id not in before)
         calls = tuple(_called(new) for new in self._calls)
         return Waits(Wait(questions=tuple(self._questions), calls=calls), fresh)
 
     def after(self, outcome: Outcome) -> Outcome:
-        """Return an outcome with what was held back for it, or all that was asked and called by now."""
+        """Return the outcome with held-back follow-ups; if something was asked or called, what the run waits for."""
         if isinstance(outcome, Waits):
-            return self.outcome() if self.waits else outcome  # a child's own trail made it
+            return self.outcome() if self.waits else outcome  # a child process's log made it
         if isinstance(outcome, Succeeded) and self._held:
             return Succeeded(outcome.result, tuple(self._held))
         return outcome
@@ -222,7 +222,7 @@ class ReplayLog:
             )
 
     def _keyed(self, kind: MemoKind, name: str | None, sort: str, text: str) -> tuple[str, str]:
-        """Return the name to find a memo by, and what must be the same then; who gave a name answers for that."""
+        """Return (memo name, argument digest). A name from the caller has no digest: the caller answers for it."""
         if name is not None:
             self._use(kind, name)
             return name, ""
@@ -250,6 +250,6 @@ def _called(new: NewRun) -> Called:
 
 
 def height(new: NewRun) -> int:
-    """Return how many generations of follow-ups a submission brings along."""
+    """Return how many generations of follow-ups a submission has."""
     after = () if new.ties is None else (*new.ties.then, *new.ties.on_failure)
     return 1 + max(map(height, after)) if after else 0

@@ -1,6 +1,6 @@
-"""Resources: what handlers share for as long as their worker works, such as a pooled client.
+"""Resources: what handlers share while their worker works, such as a pooled client.
 
-Each is opened when the worker starts, on its loop, and closed when it has stopped; a handler's parameter of that name
+Each is opened when the worker starts, on its loop, and closed when it has stopped. A handler's parameter of that name
 receives it.
 """
 
@@ -43,9 +43,9 @@ class Resources:
 
     @asynccontextmanager
     async def opened(self, close_within: float) -> AsyncIterator[Mapping[str, Any]]:
-        """Open all, in the order they were registered; close them in the opposite one.
+        """Open all, in the order of registration; close them in reverse order.
 
-        Closing is given up after so many seconds: nobody would wait for a worker that never ends.
+        Closing is given up after so many seconds: a worker must end.
         """
         stack = AsyncExitStack()
         try:
@@ -68,7 +68,7 @@ class Resources:
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Cancel what the block awaits after so many seconds, and go on; in this very task, as some contexts demand."""
+    """Cancel what the block awaits after so many seconds, and go on, all in this task, as some contexts require."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
     over = False
@@ -112,7 +112,7 @@ async def _closed(
         return await own.__aexit__(kind, why, traceback)
     except Exception as error:
         if error is why:
-            raise  # it came from elsewhere and only passed through
+            raise  # it came from elsewhere and only passes through
         raise _cannot_be("closed", name, error) from error
 
 

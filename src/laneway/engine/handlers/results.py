@@ -1,4 +1,4 @@
-"""What a handler's return or raise is, as an outcome: the same in the worker's process and in a child."""
+"""The outcome of a handler's return or raise; the same in the worker's process and in a child."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from laneway.errors import BadArguments, BadSetting, GiveUp, Snooze, StepsChange
 
 TRACEBACK_LIMIT = 16 * 1024
 MESSAGE_LIMIT = 2 * 1024
-_WHOLE, _DIGITS = 2**63, 20  # whole numbers below this need no more characters than that
 
 
 def after_return(task: Task[..., Any], value: Any, limit: int) -> Outcome:
-    """Return the outcome of a handler that returned `value`; a result that cannot be stored is a failure."""
-    if type(value) is int and -_WHOLE < value < _WHOLE and limit >= _DIGITS:
-        return Succeeded(str(value))  # there is nothing to check of it
+    """Return the outcome for a returned value. A result that cannot be stored is a failure."""
     try:
         return Succeeded(codec.to_json(value, task.result_words, limit, False))
     except BadArguments as error:
@@ -29,7 +26,7 @@ def after_return(task: Task[..., Any], value: Any, limit: int) -> Outcome:
 
 
 def after_raise(task: Task[..., Any], args: str, error: BaseException) -> Outcome:
-    """Return the outcome of a handler that raised, when called with these arguments (JSON text)."""
+    """Return the outcome for a handler that raised when it was called with these arguments (JSON text)."""
     if isinstance(error, Snooze):
         return _snoozed(error)
     if isinstance(error, GiveUp):
@@ -37,7 +34,7 @@ def after_raise(task: Task[..., Any], args: str, error: BaseException) -> Outcom
     if isinstance(error, StepsChanged):
         return Failed(failure("steps_changed", error))
     if isinstance(error, (TypeError, ValueError)):
-        # The handler may have changed since the run was submitted: then its arguments are to blame, not its code.
+        # The handler may have changed since the submission: then its arguments are to blame, not its code.
         try:
             task.parameters.check(args)
         except BadArguments as misfit:
@@ -53,30 +50,30 @@ def _snoozed(error: Snooze) -> Outcome:
 
 
 def refused_by(error: Exception) -> Failure:
-    """Return the failure of a result that a validator refused by raising this."""
+    """Return the failure of a result that a validator refused by raising this error."""
     found = failure("bad_output", error)
     return Failure(found.kind, "BadOutput", f"the validator refused the result: {found.message}", found.traceback)
 
 
 def failed(error: BaseException) -> Failed:
-    """Return the outcome that an exception is."""
+    """Return the outcome of an exception."""
     return Failed(failure("out_of_memory" if isinstance(error, MemoryError) else "error", error))
 
 
 def failure(kind: str, error: BaseException) -> Failure:
-    """Return what is recorded of an exception: its name, its message and its traceback, each bounded and writable."""
+    """Return what is recorded of an exception: its name, message and traceback, each bounded and writable."""
     trace = "".join(traceback.format_exception(error))
     return Failure(kind, type(error).__name__, message(error), _printable(trace[-TRACEBACK_LIMIT:]))
 
 
 def wait_of(error: BaseException) -> float | None:
-    """Return how many seconds a transient error asks to wait, if it does (`retry_after`, as servers say it)."""
+    """Return how many seconds a transient error asks to wait (`retry_after`, as HTTP clients set it), or None."""
     wait: Any = getattr(error, "retry_after", None)
     return float(wait) if isinstance(wait, (int, float)) and 0 <= wait < math.inf else None
 
 
 def message(error: BaseException) -> str:
-    """Return what an exception says, writable whatever that is."""
+    """Return the message of an exception, in a form that can be written."""
     try:
         return _printable(str(error)[:MESSAGE_LIMIT])
     except Exception as broken:  # noqa: BLE001  # an exception whose __str__ raises is still only a failed attempt

@@ -1,4 +1,4 @@
-"""How a task's runs begin: how the messages merged into one are folded, and what is called just before its handler."""
+"""How a task's runs start: how merged messages become one, and the hook that is called before the first start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def last(messages: Sequence[Args]) -> Args:
 
 
 def join(messages: Sequence[Args]) -> Args:
-    r"""Return texts of the same name joined by newlines; of everything else what came last.
+    r"""Return one message: texts of the same name are joined by newlines, other values are those of the last message.
 
     >>> join([{"text": "a", "n": 1}, {"text": "b", "n": 2}])
     {'text': 'a\nb', 'n': 2}
@@ -42,14 +42,14 @@ MERGES: Mapping[str, Fold] = {"join": join, "last": last}
 
 
 class StartHooks(NamedTuple):
-    """What a task says of how its runs begin."""
+    """A task's options for the start of its runs."""
 
     merge: Fold = join
     before_start: Callable[[Args, Any], Any] | None = None
 
     @classmethod
     def of(cls, *, merge: object, before_start: object) -> StartHooks:
-        """Return the beginning for what a user wrote at `@app.task`."""
+        """Return the options from those of `@app.task`."""
         if isinstance(merge, str):
             if merge not in MERGES:
                 raise BadSetting.unknown("merge", merge, MERGES)
@@ -61,7 +61,7 @@ class StartHooks(NamedTuple):
         return cls(merge, before_start)
 
     def folded(self, args: str, messages: Sequence[Message]) -> Args:
-        """Return the arguments of a run and of what was merged into it as one. Raises whatever `merge` raises."""
+        """Return the arguments of a run and its merged messages as one. Raises what `merge` raises."""
         texts = [args, *(message.args for message in messages if message.kind is MessageKind.MERGED)]
         value = self.merge([codec.from_json(text) for text in texts])
         if not isinstance(value, dict):

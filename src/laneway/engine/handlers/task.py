@@ -21,24 +21,24 @@ R = TypeVar("R")
 
 
 class Submit(Protocol):
-    """How a task reaches the scheduler that registered it."""
+    """The call by which a task reaches the scheduler that registered it."""
 
     def __call__(self, task: Task[..., Any], args: Mapping[str, Any], **options: Any) -> Awaitable[Receipt]:
         """Submit a run of the task."""
 
 
 class CallOptions(NamedTuple):
-    """How a handler is called, beside what its policy says of its runs."""
+    """How a handler is called, apart from its policy."""
 
     process: bool = False  # in a child process
-    transient: tuple[type[BaseException], ...] = ()  # what gets quick tries inside the attempt
+    transient: tuple[type[BaseException], ...] = ()  # errors that get quick tries inside the attempt
     tries: int = 3
-    wait: float = 5.0  # seconds before the next of them
-    validate: Callable[[Any], Any] | None = None  # looks at the result; raises, or returns False, to refuse it
+    wait: float = 5.0  # seconds between these tries
+    validate: Callable[[Any], Any] | None = None  # gets the result; raises, or returns False, to refuse it
 
     @classmethod
     def of(cls, *, process: object, transient: object, tries: object, wait: object, validate: object) -> CallOptions:
-        """Return the manner for what a user wrote at `@app.task`."""
+        """Return the options from those of `@app.task`."""
         kinds = transient if isinstance(transient, tuple) else (transient,)
         if not isinstance(process, bool):
             raise BadSetting(f"process is {process!r}; it must be True or False")
@@ -50,12 +50,12 @@ class CallOptions(NamedTuple):
         return cls(process, kinds, checked_count(tries, "transient_tries"), length, validate)
 
 
-AT_ONCE = CallOptions()
+DIRECT = CallOptions()
 NO_HOOKS = StartHooks()
 
 
 class Task(Generic[P, R]):
-    """A handler that can be submitted. Calling it calls the function, here and now, as if it were not registered."""
+    """A handler that can be submitted. Calling it calls the plain function."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Task(Generic[P, R]):
         function: Callable[P, R],
         policy: TaskPolicy,
         submit: Submit,
-        call_options: CallOptions = AT_ONCE,
+        call_options: CallOptions = DIRECT,
         resources: Collection[str] = (),
         start_hooks: StartHooks = NO_HOOKS,
         *,
@@ -75,14 +75,14 @@ class Task(Generic[P, R]):
         self.policy = policy
         self.parameters = Parameters(name, function, Context, resources)
         self.call_options, self.start_hooks = call_options, start_hooks
-        self.keeps_events = keeps_events  # whether what its handler says is stored
+        self.keeps_events = keeps_events  # whether its handler's events are stored
         self.is_hooked = start_hooks.before_start is not None
         call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004  # an object
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-        # Called once, on the loop, with nothing but its arguments: most are, and it is worth a shorter way.
-        self.is_simple = self.is_async and call_options == AT_ONCE and not self.parameters.resources
+        # Called once, on the loop, with nothing but its arguments: as most are.
+        self.is_simple = self.is_async and call_options == DIRECT and not self.parameters.resources
         self._submit = submit
-        self.registry: Registry | None = None  # that it is in, once it is
+        self.registry: Registry | None = None  # set when it is registered
         self.__name__, self.__doc__ = name, function.__doc__
         self.__wrapped__ = function
         self._check()
@@ -139,7 +139,7 @@ class Registry:
         self._tasks: dict[str, Task[..., Any]] = {}
 
     def __iter__(self) -> Iterator[Task[..., Any]]:
-        """Return the tasks in the order they were registered."""
+        """Yield the tasks in the order of registration."""
         return iter(self._tasks.values())
 
     @property
@@ -155,18 +155,18 @@ class Registry:
         task.registry = self
 
     def forget(self, task: Task[..., Any]) -> None:
-        """Take a task out again."""
+        """Remove a task."""
         del self._tasks[task.name]
 
     def get(self, name: str) -> Task[..., Any]:
-        """Return the task of that name, or raise UnknownTask."""
+        """Return the task of that name. Raises UnknownTask."""
         try:
             return self._tasks[name]
         except KeyError:
             raise UnknownTask(name, self._tasks) from None
 
     def known(self, task: object) -> Task[..., Any]:
-        """Return the task that a caller means, by itself or by its name, if it is registered here."""
+        """Return the registered task that a caller means, by object or name. Raises UnknownTask or BadSetting."""
         if isinstance(task, str):
             return self.get(task)
         if not isinstance(task, Task):
@@ -178,6 +178,6 @@ class Registry:
         return known
 
     def policy(self, name: str) -> TaskPolicy:
-        """Return the policy of a task, or the default one for a task that only others know."""
+        """Return the policy of a task; the default one for a task that only other processes know."""
         task = self._tasks.get(name)
         return TaskPolicy() if task is None else task.policy

@@ -1,1 +1,1 @@
-"""Jobs: how they are declared, checked, kept and fired."""
+"""Jobs: how they are declared, checked, stored and fired."""

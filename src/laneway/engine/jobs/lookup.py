@@ -1,4 +1,4 @@
-"""Finding jobs, by name, id or the beginning of an id, and showing them: for everybody, or for one owner."""
+"""Find jobs by name, id or the beginning of an id, and show them; all jobs, or those of one owner."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from laneway.errors import BadSetting, UnknownJob
 from laneway.ports.jobs import JobFilter
 from laneway.ports.store import Store
 
-SHORTEST = 4  # digits of an id that may stand for it
-HINTED = 1000  # jobs whose names are compared with one that is unknown
+SHORTEST = 4  # so many digits may stand for an id
+HINTED = 1000  # so many names are compared with an unknown one
 _HEX = frozenset("0123456789abcdef")
 
 
 class JobLookup:
-    """Looks jobs up in an open store; those of `whose` alone, if that is not None."""
+    """Looks up jobs in an open store; only those of `whose`, if that is not None."""
 
     def __init__(self, client: Client, whose: str | None = None) -> None:
         self._client, self.whose = client, whose
@@ -36,7 +36,7 @@ class JobLookup:
         return found[0] if found else await self._by_beginning(store, name, owner)
 
     async def again(self, store: Store, job: JobRecord) -> JobRecord:
-        """Return the job as it stands now. Raises UnknownJob if it is gone."""
+        """Return the job as it is now. Raises UnknownJob if it is gone."""
         found = await self._client.repeated(lambda: store.jobs(JobFilter(named=job.id), limit=1000))
         for one in found:
             if one.id == job.id and self.whose in (None, one.spec.owner):
@@ -44,7 +44,7 @@ class JobLookup:
         raise UnknownJob(job.spec.name)
 
     def within(self, wanted: JobFilter) -> JobFilter | None:
-        """Return the filter for what this one may see; None if that is nothing."""
+        """Return the filter, restricted to the owner; None if nothing can match."""
         if self.whose is None:
             return wanted
         if wanted.owner not in (None, self.whose):

@@ -1,4 +1,4 @@
-"""The options of a job, each checked: what may be said beside name, schedule, task and arguments."""
+"""The options of a job, each checked: all but name, schedule, task and arguments."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def checked_options(options: Mapping[str, Any], task: Task[..., Any] | None, conditions: Conditions | None) -> Any:
-    """Return the fields of a JobSpec that these options say; one that is None has its default.
+    """Return the JobSpec fields for these options; one that is None has its default.
 
-    `task` is the job's, if it is known here; `conditions` are those known here, None to take any name.
+    `task` is the job's task, if it is known here. `conditions` are those known here; None accepts any name.
     """
     for option in options:
         if option not in OPTIONS:
@@ -38,7 +38,7 @@ def checked_options(options: Mapping[str, Any], task: Task[..., Any] | None, con
 
 
 def default_fields(task: Task[..., Any] | None) -> dict[str, Any]:
-    """Return what a job gets from its task: the lane and a description."""
+    """Return the fields that a job gets from its task: the lane and a description."""
     lane = CRON if task is None or task.policy.lane == MAIN else task.policy.lane
     lines = (line.strip() for line in (getattr(task, "__doc__", None) or "").splitlines())
     return {"lane": lane, "description": next((line for line in lines if line), "")[:DESCRIPTION_LIMIT]}
@@ -99,7 +99,7 @@ def _breaker(value: Any, what: str) -> Breaker:
 
 
 def _made(kind: type[S], value: Any, what: str) -> Any:
-    """Return what a table of a file says, as the record that it stands for."""
+    """Return the record for a table of a file."""
     if not isinstance(value, Mapping):
         return value
     for field in value:

@@ -1,4 +1,4 @@
-"""What there is to see of jobs: how they stand, what became of their fires, when they fire next. It moves nothing."""
+"""Reading jobs: their state, their past fires, their next fires. It changes nothing."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from laneway.ports.jobs import JobFilter
 from laneway.ports.store import Store
 
 List = builtins.list  # the class here has a method of that name
-MOST = 1000  # fires that are previewed
+MOST = 1000  # fires that one preview shows
 
 
 class JobQueries(AdminApi):
-    """The questions of `app.jobs`."""
+    """The reading methods of `app.jobs`."""
 
     def __init__(self, opened: Opened, client: Client, environment: JobEnvironment, whose: str | None = None) -> None:
         super().__init__(opened, client)
         self._environment, self._lookup = environment, JobLookup(client, whose)
 
     def keep_zones(self) -> None:
-        """Say that this process cannot tell time zones: a job that names none stays in the one that it is planned in.
+        """Say that this process does not know the app's time zones: a job without a zone stays in the one of its plan.
 
-        It is for tools that open a store without the app, and so without its `tz` and `owner_zone`.
+        For tools that open a store without the app, and so without its `tz` and `owner_zone`.
         """
         self._environment.keeps_zones = True
 
     async def get(self, name: Job | str, *, owner: str | None = None) -> Job:
-        """Return a job by its name, its id or the beginning of that. Raises UnknownJob, also if several fit."""
+        """Return a job by its name, its id or the beginning of its id. Raises UnknownJob, also if several match."""
         store = await self._opened()
         [job] = await self._lookup.seen(store, [await self._lookup.find(store, name, owner)])
         return job
@@ -62,7 +62,7 @@ class JobQueries(AdminApi):
         limit: int = 100,
         after: tuple[str, str] = ("", ""),
     ) -> List[Job]:
-        """Return up to `limit` jobs that fit, by (name, id), behind `after`."""
+        """Return up to `limit` matching jobs after a cursor, ordered by (name, id)."""
         checked_count(limit, "limit")
         if not isinstance(after, tuple) or len(after) != 2 or not all(isinstance(part, str) for part in after):
             raise BadSetting(f"after is {after!r}; it is the (name, id) to go on behind")
@@ -86,7 +86,7 @@ class JobQueries(AdminApi):
     async def runs(
         self, name: Job | str, *, owner: str | None = None, limit: int = 20, before: int | None = None
     ) -> List[Fire]:
-        """Return what became of the job's fires, newest first; `before` is the number to go on from."""
+        """Return the job's fires, newest first; `before` is the number to go on from."""
         checked_count(limit, "limit")
         if before is not None:
             checked_count(before, "before")
@@ -98,7 +98,7 @@ class JobQueries(AdminApi):
     async def preview(self, job: Job | Schedule | str, n: int = 10, *, owner: str | None = None) -> List[Preview]:
         """Return the next `n` fires of a job, enabled or not, or of a schedule: each (at, local, note).
 
-        A note says what is strange about it because a clock is changed. While a job is held back, those that will be
+        A note says what is special about a fire because clocks change. While a job is held back, fires that will be
         skipped are left out. Text is a job's name, or a schedule in words.
         """
         if checked_count(n, "n") > MOST:
@@ -114,7 +114,7 @@ class JobQueries(AdminApi):
         return preview(rule, instant(max(now, found.state.held_until or 0)), zone, n)
 
     async def upcoming(self, limit: int = 20) -> List[NextFire]:
-        """Return the next fires of all jobs that are enabled, in order. One that is overdue comes with its time."""
+        """Return the next fires of all enabled jobs, in order. An overdue one has the time when it was due."""
         checked_count(limit, "limit")
         store, wanted = await self._opened(), self._lookup.within(JobFilter(on=True))
         jobs = [] if wanted is None else await all_jobs(store, self._client, wanted)
@@ -131,7 +131,7 @@ class JobQueries(AdminApi):
     def _in_order(
         self, heap: List[tuple[int, str, int, JobRecord]], limit: int, now: int
     ) -> List[tuple[int, int, JobRecord]]:
-        """Return so many fires, beginning with the first of each job."""
+        """Return that many fires, beginning with the first of each job."""
         heapify(heap)
         fires: List[tuple[int, int, JobRecord]] = []
         while heap and len(fires) < limit:

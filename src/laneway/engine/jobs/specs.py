@@ -1,4 +1,4 @@
-"""What somebody says of a job, made into a checked JobSpec: from a call, code or a file alike."""
+"""Checked JobSpecs from what a caller, code or a file says about a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from laneway.engine.handlers.task import Registry, Task
 from laneway.engine.jobs.options import OPTIONS, Conditions, checked_options, default_fields
 from laneway.errors import BadArguments, BadSetting, UnknownTask
 
-LEAST = 0.01  # seconds of a period: with less, nobody could change the job between two fires
+LEAST = 0.01  # seconds of a period; with less, nobody could change the job between two fires
 CHANGES = ("name", "schedule", "task", "args", *OPTIONS)
 
 
@@ -38,10 +38,10 @@ def spec_of(
     conditions: Conditions | None = None,
     limit: int = ARGS_LIMIT,
 ) -> JobSpec:
-    """Return a new job's spec, everything checked. Raises UnknownTask, BadArguments or BadSetting.
+    """Return a new job's spec, fully checked. Raises UnknownTask, BadArguments or BadSetting.
 
-    `schedule` is a Schedule, a line of text, or plain values; `options` are named in `joboptions.OPTIONS`. Without
-    `check_task` a task that is not registered here is taken as named; without `conditions` any condition is.
+    `schedule` is a Schedule, a line of text, or plain values; `options` are those of `options.OPTIONS`. Without
+    `check_task` any task name is accepted; without `conditions` any condition name is.
     """
     known, task_name = _task(registry, task, check_task=check_task)
     fields = default_fields(known) | checked_options(options, known, conditions)
@@ -70,10 +70,10 @@ def patch_of(
     conditions: Conditions | None = None,
     limit: int = ARGS_LIMIT,
 ) -> JobSpec:
-    """Return the spec with these changes, checked as `spec_of` does; what is not given stays as it is.
+    """Return the spec with these changes, checked as by `spec_of`; other fields stay as they are.
 
-    A schedule that names no time zone keeps the one that the job's schedule names, unless `tz` is given; `tz` alone
-    moves the schedule to that zone, None to that of the job's owner.
+    A schedule without a time zone keeps that of the job's schedule, unless `tz` is given. `tz` alone moves the schedule
+    to that zone, None to the zone of the job's owner.
     """
     for change in changes:
         if change not in CHANGES:
@@ -120,7 +120,7 @@ def _schedule(given: object, options: Mapping[str, Any]) -> str:
 
 
 def _schedule_changed(spec: JobSpec, changes: Mapping[str, Any]) -> str:
-    # The old one is looked at as it is stored: one that cannot be read here can be replaced all the same.
+    # The old schedule is read in its stored form: one that this process cannot read can still be replaced.
     old = codec.from_json(spec.schedule)
     plain = to_dict(_rule(changes["schedule"], None)) if "schedule" in changes else old
     tz = checked_zone(changes["tz"]) if "tz" in changes else plain.get("tz", old.get("tz"))

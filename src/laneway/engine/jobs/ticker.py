@@ -1,12 +1,12 @@
-"""The ticker: fires jobs when they are due. Every worker process has one, and any one of them is enough.
+"""The ticker: fires jobs when they are due. Every worker process has one, and any single one is enough.
 
 **Waiting.** A step's reply says how long it is until a job is due, and the store wakes every worker when that becomes
-sooner: so it sleeps until then and asks for nothing meanwhile. It waits for a time on the wall, and a wall clock may be
-set, or jump while the machine is suspended. So it never sleeps for longer than a second, and looks at the store at once
-when wall and monotonic clock have come apart.
+sooner. So the ticker sleeps until then, without polling. It waits for a wall-clock time, and a wall clock may be set,
+or jump while the machine is suspended. So it never sleeps longer than a second, and reads the store at once when wall
+clock and monotonic clock have drifted apart.
 
-**Out of reach.** What is due stays due in the store, so an outage loses nothing: the ticker asks again until it is
-answered, and what became of the time in between is decided by each job's misfire rule.
+**Outages.** Due jobs stay due in the store, so an outage loses nothing: the ticker retries until it gets an answer.
+Each job's misfire rule decides about the fires in between.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from laneway.ports.jobs import JobStore
 log = logging.getLogger("laneway.ticker")
 
 NAP = 1.0  # seconds after which the clocks are compared
-APART = SECOND // 2  # a difference between them that nothing but a clock that was set explains
-AGAIN = SECOND  # how soon what was left aside is looked at again
-CLOSE = 500  # microseconds: a hint that is no sooner than this does not disturb a sleeper
-REPEAT_AFTER = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two tries while the store does not answer
+APART = SECOND // 2  # if they differ by more, a clock was set
+AGAIN = SECOND  # after which jobs that were left aside are tried again
+CLOSE = 500  # microseconds; a hint must be sooner by this to end a sleep
+REPEAT_AFTER = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between tries while the store does not answer
 
 
 class Ticker:
@@ -36,24 +36,24 @@ class Ticker:
     def __init__(self, store: JobStore, clock: Clock, environment: JobEnvironment) -> None:
         self._clock = clock
         self._firer = Firer(store, clock, environment, self._answered)
-        self._look_at: int | None = None  # on this machine's wall; None: when somebody says so
+        self._look_at: int | None = None  # by this machine's wall clock; None: only on a hint
         self._nap: asyncio.Future[None] | None = None
         self._aside = False
         self._apart = self._difference()
 
     @property
     def bad(self) -> dict[str, str]:
-        """The jobs that cannot be fired, by name, and why; may be asked from any thread."""
+        """The jobs that cannot be fired, by name, with the reason; any thread may read it."""
         return self._firer.bad
 
-    def hear(self, fires_in: int | None, asked_at: float) -> None:
-        """Hear how long it is until a job is due, counted from `asked_at` (monotonic): with every answer to a step."""
-        # What was left aside is due all the time; it must not keep the ticker awake.
+    def due_in(self, fires_in: int | None, asked_at: float) -> None:
+        """Take the hint of a step's reply: in how long a job is due, counted from `asked_at` (monotonic)."""
+        # A job that was left aside stays due. It must not keep the ticker awake.
         if fires_in is not None and not self._aside:
             self._look_by(self._wall_of(asked_at) + fires_in)
 
     async def fire(self) -> int:
-        """Fire all that is due now, and return how many firings were won; conditions are waited for."""
+        """Fire all that is due now, conditions included; return how many firings were won."""
         return await self._firer.fire_all()
 
     async def run(self) -> None:
@@ -70,7 +70,7 @@ class Ticker:
                     log.warning("cannot fire jobs: %s; trying again in %g s", error, wait)
                     await self._clock.sleep(wait)
                 except StoreMoved:
-                    # The worker hears of it by its next step, and ends; until then there is nothing to fire here.
+                    # The worker learns it by its next step, and ends. Until then there is nothing to fire here.
                     await self._clock.sleep(REPEAT_AFTER[-1])
                 else:
                     await self._wait()
@@ -78,8 +78,8 @@ class Ticker:
             self._firer.close()
 
     async def _look(self) -> None:
-        """Fire what is due, and find out when to look again."""
-        # Race: what is heard from here on may be newer than what the store is about to say.
+        """Fire what is due, and compute when to look again."""
+        # Race: a hint from here on may be newer than the store's answer, so it must not be overwritten.
         self._look_at, self._apart = None, self._difference()
         left = await self._firer.fire()
         self._aside = left.aside
@@ -89,7 +89,7 @@ class Ticker:
             self._look_by(self._wall_of(left.asked_at) + left.fires_in)
 
     async def _wait(self) -> None:
-        """Wait for the time to look again, or for a clock that was set."""
+        """Wait for the time to look again, or until a clock was set."""
         while not self._is_time():
             if self._look_at is None:
                 nap: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -108,7 +108,7 @@ class Ticker:
         return self._clock.now() >= self._look_at or abs(self._difference() - self._apart) > APART
 
     def _look_by(self, at: int) -> None:
-        """Look at the store by then, if not sooner."""
+        """Look at the store at that time, or earlier."""
         if self._look_at is None or at < self._look_at - CLOSE:
             self._look_at = at
             if self._nap is not None:

@@ -1,1 +1,1 @@
-"""What runs beside a worker's loop: renewing, reclaiming, pruning and watching."""
+"""The services of a worker, beside its loop: they renew, reclaim, prune and watch."""

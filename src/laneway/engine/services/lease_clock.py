@@ -1,8 +1,8 @@
-"""Until when nobody can have taken over from an incarnation, by this process's own clock.
+"""Until when no other worker can have taken over from an incarnation, by this process's own clock.
 
-A process that stands still (SIGSTOP, a debugger, a machine that swaps) does not know it, and what it does next it does
-as if no time had passed. But its clock has gone on: whoever has not been renewed for a lease asks before it begins
-anything.
+A process that was stopped (SIGSTOP, a debugger, a machine that swaps) does not notice it, and would go on as if no time
+had passed. But its clock has advanced. So an incarnation that has not renewed for a lease must check what it still
+holds before it starts anything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from laneway.ports.clock import Clock
 
 
 class LeaseClock:
-    """The renewals of one incarnation, which begins now: made on any thread, asked for on the loop."""
+    """The renewals of one incarnation, which begins now. Any thread may renew; the loop reads."""
 
     def __init__(self, clock: Clock, lease: float) -> None:
         self._clock, self._lease = clock, lease
@@ -22,22 +22,23 @@ class LeaseClock:
 
     @property
     def may_have_lapsed(self) -> bool:
-        """Tell whether ever more than a lease has passed between two renewals, or since the last, and nobody asked."""
+        """Whether more than a lease has passed between two renewals, or since the last, and was not checked yet."""
         return self._clock.monotonic() > self._until
 
     @contextmanager
-    def made(self) -> Iterator[None]:
-        """Note that what is called inside renews the incarnation. What raises does not.
+    def renewal(self) -> Iterator[None]:
+        """Count the block as a renewal of the incarnation, unless it raises.
 
-        Counted from before the call: the store did it later, so it takes nobody for lapsed sooner. One that is answered
-        too late does not count: the incarnation lives, but a run of it may have been ended meanwhile.
+        It counts from before the call: the store renewed later, so the store does not see a lapse earlier. A renewal
+        that comes back too late does not count: the incarnation lives, but a run of it may have been ended meanwhile.
         """
         at = self._clock.monotonic()
         yield
         if not self.may_have_lapsed:
-            # Race: of two at once the earlier may be noted last. Then the worker asks once more than it need.
+            # Race: of two renewals at the same time, the earlier may be recorded last. Then the worker checks once too
+            # often.
             self._until = at + self._lease
 
-    def asked(self, at: float) -> None:
-        """Hear that the worker has renewed, and asked what it holds, since then."""
+    def checked(self, at: float) -> None:
+        """Record that the worker renewed at that time, and then checked what it holds."""
         self._until = at + self._lease

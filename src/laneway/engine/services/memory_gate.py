@@ -1,6 +1,6 @@
-"""The memory gate: a worker whose machine is short of memory claims nothing; what it executes goes on.
+"""The memory gate: a worker on a machine that is short of memory claims nothing; its running handlers go on.
 
-It fails open: switched off, on a system that does not tell, or when a look fails, runs start as ever.
+It fails open: if it is off, the system gives no figures, or a check fails, runs start as usual.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from laneway.ports.clock import Clock
 log = logging.getLogger("laneway.memory")
 
 LOOK_EVERY = 30.0  # seconds
-SAY_EVERY = 900.0  # seconds between two lines in the log while it is closed
+SAY_EVERY = 900.0  # seconds between two log lines while it is closed
 PROC = Path("/proc")
 
 
 class Sample(NamedTuple):
-    """What the machine says: megabytes that are available, and the percentage of time spent waiting for some."""
+    """A measurement: megabytes that are available, and the percentage of time spent waiting for memory."""
 
     available: float | None = None
     pressure: float | None = None
 
 
 def sample(proc: Path = PROC) -> Sample:
-    """Look once; what cannot be told is None."""
+    """Measure once; a figure that cannot be read is None."""
     available = _found(proc / "meminfo", r"^MemAvailable:\s+(\d+) kB")
     pressure = _found(proc / "pressure" / "memory", r"^some avg10=([\d.]+)")
     return Sample(None if available is None else available / 1024, pressure)
@@ -43,10 +43,10 @@ def _found(file: Path, pattern: str) -> float | None:
 
 
 class MemoryGate:
-    """Looks every half minute; `changed` is called when the gate opens or closes.
+    """Measures every half minute; `changed` is called when the gate opens or closes.
 
-    It is closed while less than `least` megabytes are available or the pressure is above `most` percent; 0 switches off
-    the one or the other.
+    It is closed while less than `least` megabytes are available, or the pressure is above `most` percent. 0 switches
+    either check off.
     """
 
     def __init__(
@@ -63,25 +63,25 @@ class MemoryGate:
         self.short = False
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Measure until cancelled."""
         while True:
             await self._clock.sleep(LOOK_EVERY)
             self.look()
 
     def look(self) -> None:
-        """Look once, and open or close the gate."""
+        """Measure once, and open or close the gate."""
         found = self._look()
         scarce = found.available is not None and found.available < self._least
         pressed = bool(self._most) and found.pressure is not None and found.pressure > self._most
         before, self.short = self.short, scarce or pressed
         if self.short:
-            self._say(found)
+            self._log(found)
         else:
             self._said_at = None
         if self.short is not before:
             self._changed()
 
-    def _say(self, found: Sample) -> None:
+    def _log(self, found: Sample) -> None:
         now = self._clock.monotonic()
         if self._said_at is None or now - self._said_at >= SAY_EVERY:
             self._said_at = now

@@ -1,4 +1,4 @@
-"""Taking over from the dead: finds incarnations that are gone or have lapsed and hands their runs to the worker."""
+"""The reclaimer: finds incarnations that are gone or have lapsed, and gives their runs to the worker."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from laneway.ports.workers import WorkerStore
 
 log = logging.getLogger("laneway.reclaimer")
 
-LOOK_EVERY = 1.0  # seconds: a process seen to be gone is acted on within about this
-READ_EVERY = 5  # looks between two readings of the workers when nothing seemed to change
+LOOK_EVERY = 1.0  # seconds; after about so long the runs of a process that is gone are taken over
+READ_EVERY = 5  # so many looks at most without reading the list of workers
 
 
 class Reclaimer:
-    """Looks after the other workers of the store, and once a second for a wake-up that got lost."""
+    """Watches the other workers of the store, and checks once a second for a wake-up that got lost."""
 
     def __init__(
         self,
@@ -34,10 +34,10 @@ class Reclaimer:
         self._store, self._clock, self._incarnation, self._lease_clock = store, clock, incarnation, lease_clock
         self._take, self._changed = take, changed
         self._others: list[WorkerInfo] = []
-        self.behind = True  # not all leases of the dead are known to be taken over
+        self.behind = True  # dead workers may have leases that are not taken over yet
 
     async def run(self) -> None:
-        """Look every second until cancelled. Raises LeaseLost; the worker hears of that by its own next call, too."""
+        """Look every second until cancelled. Raises LeaseLost; the worker's own next call raises it, too."""
         looks = 0
         while True:
             looks += 1
@@ -45,17 +45,17 @@ class Reclaimer:
             await self.look(read=looks % READ_EVERY == 0)
 
     async def look(self, *, read: bool) -> None:
-        """Look once: read the list of workers if told to or if something changed, and take over from the dead."""
+        """Look once: read the list of workers if `read` or if something changed, and take over from dead ones."""
         try:
             await self._look(read=read)
         except LeaseLost:
             raise
-        except Exception as error:  # whatever it is: nobody else may be there to look after the dead
+        except Exception as error:  # whatever it is: there may be no other worker to take over
             unforeseen = not isinstance(error, StoreError)
             log.warning("cannot look after other workers: %s; trying again", error, exc_info=unforeseen)
 
     async def renew(self) -> None:
-        """Renew this worker's own incarnation, as whoever takes over from others does first. Raises what stores do."""
+        """Renew this worker's own incarnation; done before a takeover. Raises the store's errors."""
         self.behind = await self._reclaim([]) or self.behind
 
     async def _look(self, *, read: bool) -> None:
@@ -73,11 +73,11 @@ class Reclaimer:
         self.behind = more
 
     def _is_late(self, worker: WorkerInfo) -> bool:
-        # Only a hint to ask: the store judges the lapse, by its own clock and after the grace.
+        # Only a hint: the store judges the lapse, by its own clock and after the grace.
         return self._clock.now() - worker.renewed_at > worker.incarnation.lease
 
     async def _reclaim(self, gone: list[str]) -> bool:
-        with self._lease_clock.made():
+        with self._lease_clock.renewal():
             reply = await self._store.reclaim(self._incarnation, gone)
         if reply.lapsed:
             self._take(reply.lapsed)

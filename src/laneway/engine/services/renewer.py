@@ -1,7 +1,7 @@
-"""Keeping an incarnation alive, from a thread of its own.
+"""The renewer: keeps an incarnation alive, from a thread of its own.
 
-Of its own, because liveness of the process must not depend on the loop: a handler that blocks the loop for a minute is
-slow, not dead, and must not be reclaimed.
+A thread of its own, because a process must stay alive when its loop is blocked: a handler that blocks the loop for a
+minute is slow, not dead, and its runs must not be reclaimed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ log = logging.getLogger("laneway.renewer")
 class Renewer:
     """Renews one incarnation until stopped.
 
-    `held` tells which leases the worker believed to have before the call; `lost` hears of those the store does not know
-    (a set of (number, fence)), or of None when the whole incarnation is lost; `asked` is called while something stands
-    requested of its runs, for the wake-up that got lost. All are called on the renewer's thread.
+    `held` returns the leases that the worker has before the call. `lost` is called with those that the store does not
+    know (a set of (number, fence)), or with None when the whole incarnation is lost. `asked` is called while there are
+    standing requests for its runs, in case a wake-up got lost. All three are called on the renewer's thread.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Renewer:
         self._thread = threading.Thread(target=self._start, name="laneway-renewer", daemon=True)
 
     async def run(self) -> None:
-        """Renew until cancelled, as a service. Raises LeaseLost, after `lost` has heard of it."""
+        """Renew until cancelled, as a service. Raises LeaseLost, after the call of `lost`."""
         await on_thread("laneway-renewer", self._run)
 
     def start(self) -> None:
@@ -52,7 +52,7 @@ class Renewer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Renew no more; does not wait for a renewal that is under way."""
+        """Stop renewing. It does not wait for a renewal that is under way."""
         self._stopped.set()
 
     def _start(self) -> None:
@@ -71,18 +71,18 @@ class Renewer:
     def _renew(self) -> bool:
         held = self._held()
         try:
-            with self._lease_clock.made():
+            with self._lease_clock.renewal():
                 reply: RenewReply = self._store.renew(self._incarnation)
         except LeaseLost:
             raise
         except Exception as error:  # whatever it is: a worker that stops renewing loses everything it holds
             log.warning("cannot renew: %s; trying again", error, exc_info=not isinstance(error, StoreError))
             if isinstance(error, StoreTooNew):
-                self._asked()  # a worker that rests hears of it by its next step, and ends
+                self._asked()  # an idle worker learns it by its next step, and ends
             return False
         if reply.requests:
             self._asked()
-        # Race: what was claimed after `held` was taken is missing there too, and so never taken for lost.
+        # Race: a run claimed after `held` was read is not in `held`, so it is never taken for lost.
         unknown = held - set(reply.leases)
         if unknown:
             self._lost(unknown)

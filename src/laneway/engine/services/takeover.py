@@ -1,4 +1,4 @@
-"""An heir: an incarnation that executes nothing and takes over from the dead, while nobody else may."""
+"""A worker that executes nothing and takes over from dead workers while no other worker may run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ log = logging.getLogger("laneway.heir")
 
 
 class TakeoverWorker:
-    """Knows no tasks, so it claims nothing; what it takes over it settles by the default policy, as any worker would.
+    """Registers without tasks, so it claims nothing. It settles what it takes over by the default policy.
 
-    Use it as `async with TakeoverWorker(store) as heir: await heir.take_over()`.
+    Use it as `async with TakeoverWorker(store) as takeover: await takeover.take_over()`.
     """
 
     def __init__(self, store: WorkerStore) -> None:
@@ -38,16 +38,16 @@ class TakeoverWorker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave: what it has not settled others take over."""
+        """Leave. What it has not settled is taken over by others."""
         with contextlib.suppress(StoreError):
             await self._store.leave(self._me.id)
 
     async def is_known_to(self, store: WorkerStore) -> bool:
-        """Tell whether that store, which may be the same by another address, knows this incarnation."""
+        """Tell whether that store, perhaps the same one under another address, knows this incarnation."""
         return any(worker.incarnation.id == self._me.id for worker in await store.workers())
 
     async def take_over(self) -> int:
-        """Settle the leases of those who left, are seen to be gone, or have lapsed; return how many there were."""
+        """Settle the leases of workers that left, are gone, or have lapsed; return how many there were."""
         others = [worker for worker in await self._store.workers() if worker.incarnation.id != self._me.id]
         gone = [worker.incarnation.id for worker in others if is_gone(worker.incarnation.process)]
         reply = await self._store.reclaim(self._me.id, gone)
@@ -55,7 +55,7 @@ class TakeoverWorker:
             log.warning("worker %s is gone; its run %s is taken over", run.worker, run.id)
         settled = judged(reply.lapsed, lambda _: TaskPolicy())
         self._call += 1
-        # Also if there is nothing to settle: a step brings in what others have left at the store's door.
+        # Even with nothing to settle: a step admits submissions that wait in the store's inbox.
         results = [Result(run.number, run.fence, settlement) for run, settlement in settled]
         await self._store.step(Step(self._me.id, self._call, results))
         return len(results)

@@ -1,4 +1,4 @@
-"""What becomes of the runs of the dead: the one judgement that everybody makes who takes over from them."""
+"""How runs of dead workers are settled, for everyone who takes over from them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from laneway.core.records.run import Claimed
 
 
 def judged(lapsed: Iterable[Claimed], policy: Callable[[str], TaskPolicy]) -> Iterator[tuple[Claimed, Settlement]]:
-    """Go through leases of the dead with how each is settled; `policy` gives that of a task.
+    """Yield leases of dead workers with their settlements; `policy` returns the policy of a task.
 
-    If one of a dead worker's runs was on its last chance, it alone is charged.
+    If one of a dead worker's runs was on its last chance, only that run is charged.
     """
     by_worker: defaultdict[str, list[Claimed]] = defaultdict(list)
     for run in lapsed:

@@ -1,1 +1,1 @@
-"""The worker: its loop, the attempts it executes, and how it starts and stops."""
+"""The worker: its loop, the attempts that it executes, and how it starts and stops."""

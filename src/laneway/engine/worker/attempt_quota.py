@@ -1,7 +1,6 @@
-"""A worker that ends after so many attempts, so that what its handlers leak is bounded.
+"""A worker that ends after a number of attempts, so that memory leaks of its handlers stay bounded.
 
-The limit is kept at the store's door: the worker's own loop knows nothing of it, and pays nothing for it where there is
-none.
+The limit is applied between worker and store: the worker's loop has no code for it.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from laneway.ports.store import Store
 
 
 class AttemptQuota:
-    """A store that lets its worker claim `attempts` runs in all. Once they are claimed, `spent` is called, on the loop.
+    """A store that lets its worker claim at most `attempts` runs, then calls `spent` on the loop.
 
-    It is a `Store` in everything but its type: what it does not change it passes on.
+    It is a `Store` in everything but its type: all other calls go to the store behind it.
     """
 
     def __init__(self, store: Store, attempts: int, spent: Callable[[], None]) -> None:
@@ -28,19 +27,19 @@ class AttemptQuota:
         self._room = 0
 
     def __getattr__(self, name: str) -> Any:
-        """Pass everything else on."""
+        """Return the attribute of the store behind it."""
         return getattr(self._store, name)
 
     async def step(self, step: Step) -> StepReply:
-        """Claim no more than what is left."""
+        """Make the step, with no more room than is left."""
         if (step.incarnation, step.call) != self._asked:
-            # A call that is repeated must be the same call: what it claimed is not known yet, and so not counted yet.
+            # A repeated call must be the same call. What it claimed is not known yet, and so not counted yet.
             self._asked, self._room = (step.incarnation, step.call), min(step.room, self._left)
         room = self._room
         reply = await self._store.step(msgspec.structs.replace(step, room=room, park=step.park and room > 0))
         if reply.claimed:
             self._left -= len(reply.claimed)
             if not self._left:
-                # Not before the worker has started what it has just claimed: one that stops gives new claims back.
+                # Later, when the worker has started what it just claimed: a worker that stops gives new claims back.
                 asyncio.get_running_loop().call_soon(self._spent)
         return reply

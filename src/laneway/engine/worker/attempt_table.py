@@ -1,4 +1,4 @@
-"""The attempts a worker is executing: starts handlers, collects what they ended in and what they say meanwhile."""
+"""The attempts that a worker is executing: it starts handlers and collects their outcomes and events."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from laneway.settings import Settings
 log = logging.getLogger("laneway.worker")
 
 _move_of = attrgetter("settlement.move")
-KILLED_WITHIN = 5.0  # seconds in which a child process that was killed is dead, however busy the machine
-ELSEWHERE = SECOND  # how soon a run on its last chance is offered again if this worker has one already
+KILLED_WITHIN = 5.0  # seconds after which a killed child process is dead, on a busy machine too
+ELSEWHERE = SECOND  # after which a run on its last chance is due again if this worker has another one
 
 
 class AttemptTable:
-    """What is under way. It rings the worker's bell when there is something to tell the store."""
+    """The running attempts. It wakes the worker when there is something to send to the store."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class AttemptTable:
         self._results: list[Result] = []
         self._overdue: list[tuple[int, int]] = []
         self._pausing: list[RunningAttempt] = []
-        self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not written yet
+        self._taken_over: set[tuple[int, int]] = set()  # lapsed leases whose settlement is not stored yet
         self._logs_runs = log.isEnabledFor(logging.DEBUG)  # read once: two calls per run cost a tenth of its time
         self.stuck = StuckHandlers(clock)
         self.moves: Counter[Move] = Counter()  # how attempts were settled
@@ -79,34 +79,34 @@ class AttemptTable:
 
     @property
     def results(self) -> bool:
-        """Tell whether there are results the store has not been told."""
+        """Whether there are results that were not sent to the store."""
         return bool(self._results)
 
     @property
-    def deaf(self) -> bool:
-        """Tell whether handlers are being executed, and all of them were told to stop and have not."""
+    def all_stuck(self) -> bool:
+        """Whether handlers are being executed, and all of them were told to stop and have not."""
         return 0 < len(self._running) == len(self.stuck)
 
     @property
     def taking_over(self) -> bool:
-        """Tell whether lapsed leases wait to be settled."""
+        """Whether lapsed leases wait to be settled."""
         return bool(self._taken_over)
 
     def ids(self) -> list[str]:
-        """Return the ids of the runs being executed; may be called from any thread."""
+        """Return the ids of the runs being executed; any thread may call it."""
         return [attempt.run.id for attempt in list(self._running.values())]
 
     def tasks(self) -> list[str]:
-        """Return the tasks of the runs being executed, one for each; may be called from any thread."""
+        """Return the task of each run being executed; any thread may call it."""
         return [attempt.run.task for attempt in list(self._running.values())]
 
     def run_of(self, handle: asyncio.Task[Any]) -> str | None:
-        """Return the id of the run whose handler this is on the loop, if it is one's; may be called from any thread."""
+        """Return the id of the run whose handler this task executes, or None; any thread may call it."""
         return next((e.run.id for e in list(self._running.values()) if e.handle is handle), None)
 
     def held(self) -> Set[tuple[int, int]]:
-        """Return the leases of the runs being executed, as (number, fence); may be called from any thread."""
-        # Race: copying the values first makes it a snapshot.
+        """Return the leases of the runs being executed, as (number, fence); any thread may call it."""
+        # Race: another thread may change the dict; the copy is a snapshot.
         return {(attempt.run.number, attempt.run.fence) for attempt in list(self._running.values())}
 
     # Starting
@@ -116,8 +116,8 @@ class AttemptTable:
         for run in claimed:
             task = self._registry.get(run.task)
             if run.crashes and self._is_on_last_chance(run) and any(map(self._is_on_last_chance, self._claims())):
-                # A poison run must not take another one on its last chance with it.
-                # Longer each time, up to a minute: the other may take hours.
+                # A poison run must not take another run on its last chance with it. The wait grows, up to a minute,
+                # because the other run may take hours.
                 self._settle(run, settle(run, Snoozed(ELSEWHERE << min(run.fence, 6)), task.policy))
                 continue
             policy = task.policy if run.ties is None else terms(task.policy, run.ties)
@@ -128,15 +128,15 @@ class AttemptTable:
             execute = self.executor.prepare_and_execute if has_more else self.executor.execute
             attempt.handle = self._loop.create_task(execute(attempt), name=run.id)
             if policy.timeout is not None:
-                self._deadlines.add(attempt, policy.timeout / SECOND, self._is_overdue)
+                self._deadlines.add(attempt, policy.timeout / SECOND, self._time_out)
 
     def give_back(self, claimed: Iterable[Claimed]) -> None:
-        """Release claimed runs that were not started: they came when the worker was already stopping."""
+        """Release claimed runs that were not started, because they came when the worker was already stopping."""
         for run in claimed:
             self._settle(run, settle(run, Released(), self._terms(run)))
 
     def take_over(self, lapsed: list[Claimed]) -> None:
-        """Settle leases of the dead. If one of a dead worker's runs was on its last chance, it alone is charged."""
+        """Settle leases of dead workers. If one of a worker's runs was on its last chance, only that one is charged."""
         fresh = [run for run in lapsed if (run.number, run.fence) not in self._taken_over]
         for run, settlement in judged(fresh, self._registry.policy):
             self._taken_over.add((run.number, run.fence))
@@ -155,7 +155,7 @@ class AttemptTable:
     # Stopping
 
     def lose(self, number: int, fence: int) -> None:
-        """Stop a handler whose lease is not this worker's any more; nothing of it is written."""
+        """Stop a handler whose lease this worker does not hold any more. Nothing of it is written."""
         attempt = self._running.get(number)
         if attempt is not None and attempt.run.fence == fence:
             why = "is not this worker's any more, taken over or abandoned"
@@ -165,18 +165,18 @@ class AttemptTable:
             attempt.stop(Stop.LOST)
 
     def lose_all(self) -> None:
-        """Stop every handler and forget every result: the incarnation is lost."""
+        """Stop every handler and drop every result, because the incarnation is lost."""
         for number, fence in self.held():
             self.lose(number, fence)
         self.saves.refuse(self.saves.take())
         self._results.clear()
         self.event_buffer.clear()
         self._taken_over.clear()
-        self._settlement_events.forget()
+        self._settlement_events.clear()
         self._overdue.clear()
 
-    def hear(self, requests: Iterable[Requested]) -> None:
-        """Take note of what stands requested of the runs; a pause that is not among it any more was taken back."""
+    def apply_requests(self, requests: Iterable[Requested]) -> None:
+        """Apply all standing requests for the runs. A pause that is not among them any more was taken back."""
         pausing, self._pausing = self._pausing, []
         for attempt in pausing:
             attempt.request = None
@@ -185,45 +185,45 @@ class AttemptTable:
             if asked is None or asked.run.fence != requested.fence:
                 continue
             if requested.request is Request.STEER:
-                self._hear_of_messages(asked, requested.messages)
+                self._deliver_messages(asked, requested.messages)
             elif requested.request is Request.PAUSE:
                 asked.request = Request.PAUSE
                 self._pausing.append(asked)
             elif asked.request is not Request.CANCEL:
                 asked.request = Request.CANCEL
-                self._tell(asked, Stop.CANCELLED, events.CANCEL_DELIVERED)
+                self._tell_to_stop(asked, Stop.CANCELLED, events.CANCEL_DELIVERED)
 
-    def _hear_of_messages(self, attempt: RunningAttempt, came: int) -> None:
-        if attempt.inbox is None or attempt.inbox.came >= came:
+    def _deliver_messages(self, attempt: RunningAttempt, received: int) -> None:
+        if attempt.inbox is None or attempt.inbox.received >= received:
             return
         task = self._loop.create_task(self._fetch_messages(attempt, attempt.inbox))
         self._fetching.add(task)  # the loop keeps only weak references to tasks
         task.add_done_callback(self._fetching.discard)
 
     async def _fetch_messages(self, attempt: RunningAttempt, inbox: Inbox) -> None:
-        came = inbox.came
+        received = inbox.received
         try:
-            messages = await self._fetch(attempt.run.id, attempt.merged + came)
+            messages = await self._fetch(attempt.run.id, attempt.merged + received)
         except LeaseLost:
-            return  # and so is the run
-        if inbox.came == came:  # else somebody was faster
+            return  # the run is lost too
+        if inbox.received == received:  # else another call was faster
             inbox.put([message.args for message in messages])
         if attempt.child is not None:
             attempt.child.deliver()
 
     async def finish(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds for the handlers, but for those that do not listen."""
+        """Wait up to `timeout` seconds for the handlers, except stuck ones."""
         handles = [e.handle for e in self._running.values() if e.handle is not None and not e.stuck]
         if handles:
             await asyncio.wait(handles, timeout=timeout)
 
     def release(self, grace: float) -> None:
-        """Stop all handlers; what has stopped is given back uncharged. Children are killed after `grace` seconds."""
+        """Stop all handlers. Their runs are given back uncharged. Child processes are killed after `grace` seconds."""
         for attempt in list(self._running.values()):
             attempt.stop(Stop.RELEASED, grace)
 
-    async def bury(self) -> None:
-        """Kill the children whose time is up and wait until they are dead: unlike a thread, one can be stopped."""
+    async def kill_children(self) -> None:
+        """Kill the remaining child processes and wait until they are dead. Unlike a thread, a process can be killed."""
         children = [attempt for attempt in self._running.values() if attempt.child is not None]
         for attempt in children:
             attempt.kill()
@@ -232,56 +232,56 @@ class AttemptTable:
             await asyncio.wait(handles, timeout=KILLED_WITHIN)
 
     async def close(self) -> None:
-        """Start nothing and save nothing any more."""
+        """Start and save nothing any more."""
         self.saves.close()
         self._deadlines.close()
         self.event_buffer.close()
         await self.executor.close()
 
-    def _is_overdue(self, attempt: RunningAttempt) -> None:
+    def _time_out(self, attempt: RunningAttempt) -> None:
         self._overdue.append((attempt.run.number, attempt.run.fence))
-        self._tell(attempt, Stop.TIMED_OUT, events.OVERDUE)
+        self._tell_to_stop(attempt, Stop.TIMED_OUT, events.OVERDUE)
 
-    def _tell(self, attempt: RunningAttempt, why: Stop, kind: str) -> None:
-        """Stop a handler, say so in its log, and see to it that it is noticed if it does not stop."""
-        self.event_buffer.say_now(attempt, draft(kind, {}))
+    def _tell_to_stop(self, attempt: RunningAttempt, why: Stop, kind: str) -> None:
+        """Stop a handler, write that into its log, and check later that it has stopped."""
+        self.event_buffer.add_now(attempt, draft(kind, {}))
         attempt.stop(why, self._grace)
-        self._deadlines.add(attempt, self._grace, self._has_not_stopped)
+        self._deadlines.add(attempt, self._grace, self._check_stopped)
 
-    def _has_not_stopped(self, attempt: RunningAttempt) -> None:
+    def _check_stopped(self, attempt: RunningAttempt) -> None:
         if attempt.child is None:
-            self._is_stuck(attempt)
+            self._report_stuck(attempt)
         else:
-            # It is killed at this very moment; only one that outlives that is stuck.
-            self._deadlines.add(attempt, KILLED_WITHIN, self._is_stuck)
+            # It is being killed right now. It is stuck only if it survives that.
+            self._deadlines.add(attempt, KILLED_WITHIN, self._report_stuck)
 
-    def _is_stuck(self, attempt: RunningAttempt) -> None:
+    def _report_stuck(self, attempt: RunningAttempt) -> None:
         if attempt.stuck:
-            return  # told twice to stop, by a time-out and by a cancel, it is still stuck once
+            return  # it was told to stop twice, by a time-out and a cancel, and is stuck once
         stuck = self.stuck.add(attempt, self._grace)
-        self.event_buffer.say_now(attempt, draft(events.STUCK, {"seconds": stuck.seconds, "stack": stuck.stack}))
+        self.event_buffer.add_now(attempt, draft(events.STUCK, {"seconds": stuck.seconds, "stack": stuck.stack}))
 
-    # Telling the store
+    # Sending to the store
 
     def take_results(self) -> list[Result]:
-        """Return the results so far and forget them."""
+        """Return the results so far and remove them."""
         results, self._results = self._results, []
         self.moves.update(map(_move_of, results))
         return results
 
     def settled(self, results: list[Result]) -> None:
-        """Hear that the store was told these results."""
+        """Record that the store has these results."""
         if self._taken_over:
             self._taken_over.difference_update((result.number, result.fence) for result in results)
 
     def take_overdue(self) -> list[tuple[int, int]]:
-        """Return the leases whose time-out was decided, and forget them."""
+        """Return the leases whose attempts have timed out, and remove them."""
         overdue, self._overdue = self._overdue, []
         return overdue
 
     def _ended(self, attempt: RunningAttempt, outcome: Outcome) -> None:
         run = attempt.run
-        # The handler's context holds the execution, and the handle its context: a circle nobody would clear up.
+        # The handler's context refers to the attempt, and its handle to the context. This breaks the reference cycle.
         attempt.handle = None
         if attempt.policy.timeout is not None:
             self._deadlines.ended()
@@ -297,9 +297,9 @@ class AttemptTable:
         if self._logs_runs:
             log.debug("run %s of %s: %s", run.id, run.task, settlement.move.value)
         if self._subscribers.listening:
-            self._settlement_events.note(run)
+            self._settlement_events.add(run)
         if not self._results:
-            # Invariant: the bell stays rung until the results are taken, so the first of them is enough.
+            # Invariant: the wake-up stays set until the results are taken, so the first result is enough to set it.
             self._wakeup.set()
         throttled = None if self._load is None or run.session is None else self._load(run.session)
         self._results.append(Result(run.number, run.fence, settlement, read, throttled))

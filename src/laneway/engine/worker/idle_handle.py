@@ -1,74 +1,73 @@
-"""How a store reaches a resting worker: by its bell, or with the answer to the step that the worker has lent.
+"""How a store reaches an idle worker: it wakes the worker, or pushes the reply to the step that the worker offered.
 
-Without lending, a wake-up leads to a step, which goes back to the store and is one more transaction there. A resting
-worker that executes nothing has lent its next step: who submits a run has it claimed in the transaction that it makes
-anyway, and the wake-up brings the answer.
+A wake-up alone leads to a step, one more transaction in the store. An idle worker that executes nothing offers its next
+step: then a submission may claim the run for it in its own transaction, and the wake-up brings the reply (claim-ahead).
 
-*Race*: the worker may step for another reason meanwhile. Then it makes the step that it has lent, and the store answers
-as it does to any repeat. The answer that comes here, too, is of a step that was made, and nobody asks for it.
+*Race*: the worker may step for another reason meanwhile. Then it makes the step that it offered, and the store answers
+as to any repeat. The pushed reply is a duplicate then, and is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from laneway.core.lifecycle.step import LentReply, StepReply
+from laneway.core.lifecycle.step import PushedReply, StepReply
 from laneway.engine.common.threads import from_thread, is_on
 from laneway.engine.common.wakeup import Wakeup
-from laneway.ports.workers import Standby
+from laneway.ports.workers import WakeHandle
 
 
-class IdleHandle(Standby):
-    """The rests of one incarnation. On the worker's loop, but for what a `Standby` is asked."""
+class IdleHandle(WakeHandle):
+    """Wakes one incarnation. Any thread may use the methods of `WakeHandle`, the others belong to the worker's loop."""
 
     def __init__(self, wakeup: Wakeup) -> None:
         self._loop, self._wakeup = asyncio.get_running_loop(), wakeup
-        self._lent: int | None = None  # the number of the step that the worker has lent
-        self._answer: LentReply | None = None
+        self._offered: int | None = None  # the call number of the offered step
+        self._pushed: PushedReply | None = None
         self._over = False
 
     @property
-    def is_there(self) -> bool:
-        """Tell whether the incarnation goes on, from any thread."""
+    def is_alive(self) -> bool:
+        """Whether the incarnation goes on."""
         return not self._over and not self._loop.is_closed()
 
     def __call__(self) -> None:
-        """Ring, from any thread."""
+        """Wake the worker."""
         self._wakeup.set_from_thread()
 
-    def answer(self, lent: LentReply) -> None:
-        """Hand over an answer, from any thread; on the loop's own it is heard at once."""
+    def push(self, reply: PushedReply) -> None:
+        """Take a pushed reply and wake the worker; on the worker's own loop, at once."""
         if is_on(self._loop):
-            self._hear(lent)
+            self._take(reply)
         else:
-            from_thread(self._loop, lambda: self._hear(lent))
+            from_thread(self._loop, lambda: self._take(reply))
 
     @property
-    def lends(self) -> bool:
-        """Tell whether the next step is lent."""
-        return self._lent is not None
+    def is_offered(self) -> bool:
+        """Whether the worker has offered its next step."""
+        return self._offered is not None
 
     @property
-    def is_answered(self) -> bool:
-        """Tell whether the answer to the step that is lent has come."""
-        return self._lent is not None and self._answer is not None and self._answer.call == self._lent
+    def has_reply(self) -> bool:
+        """Whether the reply to the offered step was pushed."""
+        return self._pushed is not None and self._pushed.call == self._offered
 
-    def lend(self, call: int) -> None:
-        """Lend the step of that number."""
-        # Race: it may have been done and answered before the worker knows that it rests.
-        self._lent = call
+    def offer(self, call: int) -> None:
+        """Offer the step of that call number."""
+        # Race: the store may have made it, and pushed the reply, before the worker knows that it is idle.
+        self._offered = call
 
-    def take_back(self) -> StepReply | None:
-        """Lend nothing any more; return the answer to the step that was lent, if it has come."""
-        reply = self._answer.reply if self._answer is not None and self.is_answered else None
-        self._lent = self._answer = None
+    def take_reply(self) -> StepReply | None:
+        """Withdraw the offer; return the reply if it was pushed."""
+        reply = self._pushed.reply if self._pushed is not None and self.has_reply else None
+        self._offered = self._pushed = None
         return reply
 
     def end(self) -> None:
-        """Hear that the incarnation has ended."""
+        """Mark the incarnation as ended."""
         self._over = True
 
-    def _hear(self, lent: LentReply) -> None:
-        self._answer = lent
-        if self.is_answered:
+    def _take(self, reply: PushedReply) -> None:
+        self._pushed = reply
+        if self.has_reply:
             self._wakeup.notify()

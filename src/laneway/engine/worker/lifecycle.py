@@ -1,4 +1,4 @@
-"""A scheduler at work: it has at most one worker at a time, on one loop, and stops it from wherever that is asked."""
+"""A scheduler at work: it has at most one worker, on one loop, and can stop it from anywhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from laneway.settings import Settings
 
 
 class WorkerLifecycle:
-    """The worker of a scheduler, while it has one; `open_` opens the scheduler's store, `is_open` tells if it is."""
+    """The worker of a scheduler, if it has one. `open_` opens the scheduler's store, `is_open` tells if it is open."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class WorkerLifecycle:
         ready: Callable[[], None] | None = None,
         stuck: Callable[[StuckRun], None] | None = None,
     ) -> Mapping[str, int]:
-        """Execute runs of `store` until stopped, drained, or cancelled; return how the attempts were settled."""
+        """Execute runs of `store` until stopped, drained or cancelled; return how the attempts were settled."""
         if attempts is not None:
             checked_count(attempts, "attempts")
         refuse_inside_child()
@@ -81,7 +81,7 @@ class WorkerLifecycle:
             except asyncio.CancelledError:
                 await worker.stop(0, settings.grace)
                 if not self._is_open():
-                    work.cancel()  # it never got as far as the store
+                    work.cancel()  # it is still opening the store
                 await asyncio.wait([work])
                 raise
             return worker.moves
@@ -117,7 +117,7 @@ class WorkerLifecycle:
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.stop(timeout), loop))
         stopping = asyncio.create_task(worker.stop(seconds, self._settings.grace if seconds else 0))
         if worker.is_inside():
-            # A handler that waited for this would wait for itself.
+            # The handler would wait for itself.
             self._stopping = stopping
             return worker.executing
         await stopping
@@ -126,17 +126,17 @@ class WorkerLifecycle:
 
     @property
     def executing(self) -> list[str]:
-        """The ids of the runs that are being executed; may be asked from any thread."""
+        """The ids of the runs that are being executed; any thread may read it."""
         worker = self.worker
         return [] if worker is None else worker.executing
 
     def status(self) -> Status:
-        """Return how the worker is doing; may be asked from any thread."""
+        """Return the worker's status; any thread may call it."""
         worker = self.worker
         return Status(running=False) if worker is None else worker.status()
 
     def forget(self) -> None:
-        """Have no worker: it has ended or, in a forked child, its loop and thread are the parent's."""
+        """Forget the worker: it has ended, or belongs to the parent process of this forked child."""
         self.worker = self._work = self._loop = None
 
     def _allowed(self, store: Store, attempts: int | None) -> Store:
@@ -146,7 +146,7 @@ class WorkerLifecycle:
 
         def spent() -> None:
             if self.worker is not None:
-                # Held here, because the loop keeps only weak references to tasks.
+                # Kept here, because the loop keeps only weak references to tasks.
                 ending.append(asyncio.create_task(self.worker.stop(LONGEST / SECOND)))
 
         return cast("Store", AttemptQuota(store, attempts, spent))

@@ -1,7 +1,7 @@
-"""Telling subscribers what the engine says of runs: that they started, and what their settlement told.
+"""Publishes the engine's events to subscribers: that runs have started, and the events of their settlements.
 
-Not before the store has it. A step's answer does not tell whether a settlement was overruled, by a cancel that was
-stored a moment before it, so for a run that somebody listens to the store is asked once more how it stands.
+Only once the store has them. A step's reply does not say whether a settlement was overruled by a cancel that was stored
+just before it. So for a run with subscribers, the run is read once more.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ from laneway.errors import LanewayError
 
 
 class SettlementEvents:
-    """What subscribers are to hear of when the store has been told; `get` reads a run."""
+    """The settlements on their way to the store, of runs that subscribers may want; `get` reads a run."""
 
     def __init__(self, get: Callable[[str], Awaitable[Run]], subscribers: Subscribers) -> None:
         self._get, self.subscribers = get, subscribers
         self._settling: dict[tuple[int, int], Claimed] = {}
 
-    def note(self, run: Claimed) -> None:
-        """Take note that this lease is being settled."""
+    def add(self, run: Claimed) -> None:
+        """Remember that this lease is being settled."""
         if self.subscribers.listening:
             self._settling[run.number, run.fence] = run
 
-    def forget(self) -> None:
-        """Forget what is being settled: nobody will know what came of it."""
+    def clear(self) -> None:
+        """Drop what is being settled: the outcome will not be known."""
         self._settling.clear()
 
     @property
-    def waiting(self) -> bool:
-        """Whether it has to hear what the store answers."""
+    def wants_replies(self) -> bool:
+        """Whether `publish` must be called with the next reply."""
         return self.subscribers.listening or bool(self._settling)
 
-    def answered(self, results: Sequence[Result], reply: StepReply) -> None:
-        """Hear that the store was told these results, and tell of them and of what was claimed."""
+    def publish(self, results: Sequence[Result], reply: StepReply) -> None:
+        """Publish the events of the results that the store has taken, and of the runs that were claimed."""
         if not self.subscribers.listening:
-            self.forget()  # whoever wanted to hear of it has gone
+            self.clear()  # the last subscriber is gone
             return
         refused = set(reply.refused)
         for result in results:
             run = self._settling.pop((result.number, result.fence), None)
             if run is not None and (result.number, result.fence) not in refused:
-                self._tell_end(run, result.settlement, reply.now)
+                self._publish_end(run, result.settlement, reply.now)
         for run in reply.claimed:
             data = msgspec.json.encode({"worker": run.worker}).decode()
-            self.subscribers.say(run.id, STARTED, data, run.attempt, instant(reply.now))
+            self.subscribers.publish(run.id, STARTED, data, run.attempt, instant(reply.now))
 
-    def _tell_end(self, run: Claimed, settlement: Settlement, now: int) -> None:
+    def _publish_end(self, run: Claimed, settlement: Settlement, now: int) -> None:
         async def found() -> list[Event]:
             return _events(run, await self._written(run, settlement), now)
 
-        self.subscribers.say_later(run.id, found)
+        self.subscribers.publish_later(run.id, found)
 
     async def _written(self, run: Claimed, settlement: Settlement) -> Settlement:
         try:
             stands = await self._get(run.id)
         except LanewayError:
-            return settlement  # deleted meanwhile, or out of reach: most are not overruled
+            return settlement  # it was deleted, or the store is out of reach; most are not overruled
         if stands.fence != run.fence or stands.state is settlement.state:
             return settlement
         request = {RunState.CANCELLED: Request.CANCEL, RunState.PAUSED: Request.PAUSE}.get(stands.state)
@@ -75,7 +75,8 @@ class SettlementEvents:
 
 def _events(run: Claimed, settlement: Settlement, now: int) -> list[Event]:
     said = settlement.drafts
-    # What an attempt said itself was heard when it was said; that its worker died is said by whoever took over.
+    # The attempt's own events were published when they were emitted. A lapse is published by the worker that takes
+    # over.
     own = 0 if said and said[0][0] == LAPSED else settlement.own
     return [
         Event(run.id, 0, kind, _data(kind, data, settlement), run.attempt, instant(now)) for kind, data in said[own:]

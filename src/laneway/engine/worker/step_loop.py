@@ -1,8 +1,8 @@
-"""The steps of a worker's incarnation, one at a time: what is said in each, and which of them are lent.
+"""The steps of one incarnation, one at a time, with what each sends.
 
-A worker that executes nothing lends its next step (`idle_handle`): a store that would wake it may have done that step
-when the wake-up comes. So the worker makes it next, whatever it is woken for, and says what it has to say in the one
-after.
+An idle worker that executes nothing offers its next step (`idle_handle`): a store that would wake it may make that step
+instead. So when the worker wakes up, for whatever reason, it makes the offered step first, which is empty, and sends
+what it has in the one after.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from laneway.core.common.instants import SECOND
-from laneway.core.lifecycle.step import Result, Step, StepReply, has_lent
+from laneway.core.lifecycle.step import Emitted, Result, Saved, Step, StepReply, offers_next_step
 from laneway.core.records.run import Claimed
 from laneway.engine.common.wakeup import Wakeup
 from laneway.engine.worker.attempt_table import AttemptTable
@@ -19,10 +19,10 @@ from laneway.ports.clock import Clock
 
 
 class StepLoop:
-    """Makes an incarnation's steps. `ask` returns the store's answer, whatever it takes.
+    """Makes an incarnation's steps. `send` returns the store's reply, however long that takes.
 
-    `heard` hears each, with the results that were said and the moment from which its times count.
-    `may_lend`: a worker that leaves as soon as nothing is due lends nothing.
+    `handle` is called with each reply, the results that were sent, and the time from which the reply's delays count. A
+    worker that leaves as soon as nothing is due never offers a step: `may_offer` is False.
     """
 
     def __init__(
@@ -32,79 +32,95 @@ class StepLoop:
         attempts: AttemptTable,
         wakeup: Wakeup,
         clock: Clock,
-        ask: Callable[[Step], Awaitable[StepReply]],
-        heard: Callable[[StepReply, list[Result], float], None],
+        send: Callable[[Step], Awaitable[StepReply]],
+        handle: Callable[[StepReply, list[Result], float], None],
         *,
-        may_lend: bool,
+        may_offer: bool,
     ) -> None:
         self._incarnation, self._idle_handle, self._attempts = incarnation, idle_handle, attempts
-        self._wakeup, self._clock, self._answer_to, self._heard = wakeup, clock, ask, heard
-        self._may_lend = may_lend
-        self._call = self._last = 0  # of the last step, and of the last in which anything was said or given
-        self._answered_at = 0  # by the store's clock
-        self.asked_at = 0.0
-        """When the last step was made, by this process's clock: the times in its answer count from then."""
+        self._wakeup, self._clock, self._send, self._handle = wakeup, clock, send, handle
+        self._may_offer = may_offer
+        self._call = 0  # the number of the last step
+        self._last = 0  # the number of the last step that sent or brought anything
+        self._replied_at = 0  # by the store's clock
+        self.made_at = 0.0
+        """When the last step was made, by this process's clock. The delays in its reply count from then."""
 
     async def make(self, room: int, *, short: bool) -> StepReply:
         """Make the next step of a worker that has room for so many runs, or is `short` of memory."""
-        if self._idle_handle.lends:
-            return await self._make_lent(room, short=short)
+        if self._idle_handle.is_offered:
+            return await self._make_offered(room, short=short)
         self._wakeup.clear()
         attempts = self._attempts
         results, emitted, saves = attempts.take_results(), attempts.event_buffer.take(), attempts.saves.take()
-        self._call += 1
-        more = ([saved for _, saved, _ in saves], attempts.take_overdue())
-        step = Step(
-            self._incarnation, self._call, results, emitted, room, room > 0, *more, short, self._lends(room), self._last
-        )
-        self.asked_at = self._clock.monotonic()
+        saved, overdue = [saved for _, saved, _ in saves], attempts.take_overdue()
+        step = self._step(room, results, emitted, saved, overdue, short=short)
+        self.made_at = self._clock.monotonic()
         try:
-            reply = await self._ask(step)
+            reply = await self._send_step(step)
         except BaseException:
             attempts.saves.refuse(saves)  # or a thread would wait for its checkpoint for ever
             raise
         attempts.settled(results)
-        self._hear(reply, results, said=bool(results or emitted or saves or step.overdue))
-        attempts.saves.told(saves)
+        self._take(reply, results, sent=bool(results or emitted or saves or overdue))
+        attempts.saves.stored(saves)
         return reply
 
     async def still_held(self) -> list[Claimed]:
-        """Make the last step again, so that nothing is done; return what of its claims is this worker's still."""
-        return (await self._answer_to(Step(self._incarnation, self._call, last=self._last))).claimed
+        """Repeat the last step, which changes nothing; return those of its claims that this worker still holds."""
+        return (await self._send(Step(self._incarnation, self._call, last=self._last))).claimed
 
-    async def _make_lent(self, room: int, *, short: bool) -> StepReply:
-        """Make the step that was lent, if the store has not done it and said so. There is nothing in it."""
-        reply, at = self._idle_handle.take_back(), self._clock.monotonic()
-        self._call += 1
+    async def _make_offered(self, room: int, *, short: bool) -> StepReply:
+        """Make the offered step, which is empty, unless the store has made it and pushed the reply."""
+        reply, at = self._idle_handle.take_reply(), self._clock.monotonic()
         if reply is None:
             self._wakeup.clear()
-            lends = self._lends(room)
-            reply = await self._ask(
-                Step(self._incarnation, self._call, room=room, park=room > 0, short=short, lends=lends, last=self._last)
-            )
-        # It may have been done long before: between two answers as much time went by here as there, unless a clock
-        # was set meanwhile.
-        passed = (reply.now - self._answered_at) / SECOND
-        self.asked_at = min(self.asked_at + max(0.0, passed), at)
-        self._hear(reply, [], said=False)
+            reply = await self._send_step(self._step(room, short=short))
+        else:
+            self._call += 1
+        # The store may have made it long before. Between two replies as much time passed here as there, unless a
+        # clock was set meanwhile.
+        passed = (reply.now - self._replied_at) / SECOND
+        self.made_at = min(self.made_at + max(0.0, passed), at)
+        self._take(reply, [], sent=False)
         return reply
 
-    def _lends(self, room: int) -> bool:
-        """Tell whether it lends the step after this one: it would have nothing to say in that.
+    def _step(
+        self,
+        room: int,
+        results: list[Result] | None = None,
+        emitted: list[Emitted] | None = None,
+        saved: list[Saved] | None = None,
+        overdue: list[tuple[int, int]] | None = None,
+        *,
+        short: bool,
+    ) -> Step:
+        self._call += 1
+        # The step after this one is offered if it would send nothing. Not while a handler is executed: one that blocks
+        # the loop would block claimed runs that another worker could execute.
+        offers = room > 0 and not (self._attempts or self._attempts.results) and self._may_offer
+        return Step(
+            self._incarnation,
+            self._call,
+            results or [],
+            emitted or [],
+            room,
+            park=room > 0,
+            saved=saved or [],
+            overdue=overdue or [],
+            short=short,
+            offers_next=offers,
+            last=self._last,
+        )
 
-        Not while it executes something: a handler that holds up the loop would hold up what is claimed behind its back,
-        and another worker might be free.
-        """
-        return room > 0 and not (self._attempts or self._attempts.results) and self._may_lend
-
-    async def _ask(self, step: Step) -> StepReply:
-        reply = await self._answer_to(step)
-        if has_lent(step, reply):
-            self._idle_handle.lend(step.call + 1)
+    async def _send_step(self, step: Step) -> StepReply:
+        reply = await self._send(step)
+        if offers_next_step(step, reply):
+            self._idle_handle.offer(step.call + 1)
         return reply
 
-    def _hear(self, reply: StepReply, results: list[Result], *, said: bool) -> None:
-        self._answered_at = reply.now
-        if reply.claimed or (said and reply.moved is None):  # a store that has moved may take nothing down
+    def _take(self, reply: StepReply, results: list[Result], *, sent: bool) -> None:
+        self._replied_at = reply.now
+        if reply.claimed or (sent and reply.moved is None):  # a store that has moved may record nothing
             self._last = self._call
-        self._heard(reply, results, self.asked_at)
+        self._handle(reply, results, self.made_at)

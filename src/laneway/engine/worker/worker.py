@@ -1,29 +1,29 @@
-"""The worker: claims runs, executes them, settles what they ended in.
+"""The worker: claims runs, executes them, and settles their outcomes.
 
-**The loop.** One call to the store, `step`, does everything: it writes the results that came in since the last one,
-claims as many runs as there is room for, and, if room is left, registers the worker as resting so that the next
-submission wakes it. Then it waits on its bell, which a handler that ends, a wake-up, a due time or a stop rings.
-Results that come in while a step is under way go into the next one, so under load the batches grow by themselves and at
-rest nothing is delayed.
+**The loop.** One call to the store, `step`, does everything: it writes the results since the last step, claims as many
+runs as there is room for, and, if room is left, marks the worker as idle, so that the next submission wakes it. Then
+the loop waits for its wake-up event, which is set when a handler ends, work arrives, a time is due, or the worker is
+stopped. Results that arrive while a step is under way go into the next one: under load batches grow by themselves, and
+an idle worker delays nothing.
 
-**One step at a time** (`step_loop`). A step that got no answer is sent again, the same, with the same call number,
-until it is answered: the store then either does it or returns what it had answered. Meanwhile results wait and handlers
-go on.
+**One step at a time** (`step_loop`). A step without an answer is sent again, unchanged, under the same call number,
+until it is answered: the store then either makes it or returns its first answer. Meanwhile results wait and handlers go
+on.
 
-**Losing the lease.** Another worker may have taken over (this one was frozen or cut off). Then the store refuses the
-result, or the renewal lists the lease no more: the handler is stopped as by cancel and nothing of it is written. If the
-whole incarnation is lost the worker stops every handler and goes on under a new one.
+**Losing the lease.** Another worker may have taken over, because this one was frozen or cut off. Then the store refuses
+the result, or the renewal does not list the lease any more: the handler is stopped as by a cancel, and nothing of it is
+written. If the whole incarnation is lost, the worker stops every handler and goes on as a new incarnation.
 
-**Going on after a freeze.** What a worker was given, or had its store claim for it (`idle_handle`), may be another's by
-the time it can begin it. If it has not renewed for a lease, by its own clock, it renews and asks first.
-*Race*: one that is frozen between that look at the clock and the handler begins it all the same when it goes on.
+**Going on after a freeze.** Runs that the worker claimed, or that the store claimed for it (`idle_handle`), may belong
+to another worker by the time it starts them. If it has not renewed for a lease, by its own clock, it renews first and
+asks which it still holds. *Race*: a worker that is frozen between that check and the handler starts it all the same.
 
-**Moving.** A store that was moved, or is being moved, says so with every answer and gives nothing more. The worker lets
-what it executes end, says good-bye and ends with StoreMoved: it cannot know the way to the other store.
+**Moving.** A store that was moved, or is being moved, says so with every answer and gives no more runs. The worker lets
+its handlers end, leaves, and ends with StoreMoved: it cannot reach the other store.
 
-**Stopping.** It claims nothing more, waits, stops the handlers, waits again, and gives back what has stopped. A thread
-cannot be stopped: `run` returns without it, and the worker lives on behind the scenes, renewing its leases, until the
-last thread has ended and is settled, or the process is gone.
+**Stopping.** The worker claims nothing more, waits, stops the handlers, waits again, and gives their runs back. A
+thread cannot be stopped: `run` returns without it. The worker lives on in the background and renews its leases, until
+the last thread has ended and is settled, or the process ends.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ from laneway.settings import Settings
 log = logging.getLogger("laneway.worker")
 T = TypeVar("T")
 
-REPEAT_AFTER = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between two tries of a call that got no answer
-TELL_WITHIN = 5.0  # seconds a stop waits for the store to be told what has stopped
-LAST_TRIES = 4  # of a worker that is stopping and has nothing left to do but to tell
+REPEAT_AFTER = (0.1, 0.5, 1.0, 2.0, 5.0)  # seconds between the tries of a call that got no answer
+FLUSH_WITHIN = 5.0  # seconds that a stop waits until the last results are stored
+LAST_TRIES = 4  # tries of a worker that stops and has only results left to send
 
 inside: ContextVar[Worker] = ContextVar("laneway_inside")
-"""Set once where a worker lives, so in all that it starts: a handler, what that starts, and the threads of both know
-that they would wait for themselves if they waited for this worker."""
+"""The worker that executes this code: set where a worker lives, and inherited by everything that it starts. So a
+handler, its tasks and the threads of both know that they would wait for themselves if they waited for this worker."""
 
-# The loop keeps only weak references to tasks; these belong to workers that wait for their last threads.
+# The loop keeps only weak references to tasks. These belong to workers that wait for their last threads.
 _lingering: set[asyncio.Task[None]] = set()
 
 
@@ -113,33 +113,33 @@ class Worker:
         self._attempts = AttemptTable(
             registry, clock, settings, self._wakeup, self._messages, self._recall, self._settlement_events, load
         )
-        self._attempts.stuck.heard = stuck
+        self._attempts.stuck.on_stuck = stuck
         self._ticker = Ticker(store, clock, self._environment)
         self._supervisor = Supervisor(clock)
         self._watchdog = Watchdog(settings.stall_after, self._attempts.run_of)
         self._memory = MemoryGate(clock, settings.min_memory, settings.max_pressure, self._wakeup.set)
-        self._alarm = WakeupTimer(self._wakeup, clock)
+        self._timer = WakeupTimer(self._wakeup, clock)
         self._incarnation = ""
-        self._stopping = False  # claim nothing more
-        self._moved: str | None = None  # where the store's content is now
-        self._gave_up = asyncio.Event()  # what still runs could not be stopped
-        self._told = asyncio.Event()  # the store has been told every result there was
+        self._stopping = False  # it claims nothing more
+        self._moved: str | None = None  # the new address of the store's content
+        self._gave_up = asyncio.Event()  # the remaining handlers could not be stopped
+        self._flushed = asyncio.Event()  # the store has all results
         self._lost = False
-        self._opening = False  # resources, which may take for ever
+        self._opening = False  # it is opening resources, which may take for ever
         self._cancel: Callable[[], object] = lambda: None
 
     @property
     def executing(self) -> list[str]:
-        """The ids of the runs whose handlers are being executed; may be asked from any thread."""
+        """The ids of the runs whose handlers are being executed; any thread may read it."""
         return self._attempts.ids()
 
     @property
     def moves(self) -> Mapping[str, int]:
-        """How the attempts it executed or took over were settled."""
+        """How attempts were settled: of those it executed, and of those it took over."""
         return {move.value: times for move, times in self._attempts.moves.items()}
 
     def status(self) -> Status:
-        """Return how it is doing; may be asked from any thread."""
+        """Return the status; any thread may call it."""
         return Status.of(
             services=self._supervisor.health(),
             executing=self._attempts.tasks(),
@@ -153,9 +153,9 @@ class Worker:
     async def run(self, *, until_drained: bool = False, ready: Callable[[], None] | None = None) -> None:
         """Work until stopped; with `until_drained`, until nothing is due and nothing is running.
 
-        `ready` is called once the worker is known to the store.
+        `ready` is called once the worker is registered in the store.
         """
-        lives = self._loop.create_task(self._lives(ready, until_drained=until_drained), name="laneway-worker")
+        lives = self._loop.create_task(self._run_lives(ready, until_drained=until_drained), name="laneway-worker")
         self._cancel = lives.cancel
         gave_up = self._loop.create_task(self._gave_up.wait())
         try:
@@ -173,7 +173,7 @@ class Worker:
             gave_up.cancel()
 
     def is_inside(self) -> bool:
-        """Tell whether the caller is a handler that this worker executes, or was started by one."""
+        """Tell whether the caller is a handler of this worker, or was started by one."""
         return inside.get(None) is self
 
     async def stop(self, timeout: float, grace: float = 0) -> None:
@@ -185,26 +185,26 @@ class Worker:
         await self._attempts.finish(timeout)
         self._attempts.release(grace)
         await self._attempts.finish(grace)
-        await self._attempts.bury()
+        await self._attempts.kill_children()
         if self._attempts:
-            await self._tell_what_stopped()
+            await self._flush()
             self._gave_up.set()
 
-    async def _tell_what_stopped(self) -> None:
-        """Wait for a step that leaves no result behind: whoever called `stop` may end the process right after it."""
-        self._told.clear()
+    async def _flush(self) -> None:
+        """Wait for a step that leaves no results: the caller of `stop` may end the process right after it."""
+        self._flushed.clear()
         self._wakeup.set()
-        told = self._loop.create_task(self._told.wait())
-        await asyncio.wait((told,), timeout=TELL_WITHIN)
-        told.cancel()
+        flushed = self._loop.create_task(self._flushed.wait())
+        await asyncio.wait((flushed,), timeout=FLUSH_WITHIN)
+        flushed.cancel()
 
-    # Lives
+    # Incarnations
 
-    async def _lives(self, ready: Callable[[], None] | None, *, until_drained: bool) -> None:
+    async def _run_lives(self, ready: Callable[[], None] | None, *, until_drained: bool) -> None:
         if self._stopping:
             return
         self._supervisor.add("watchdog", self._watchdog.run)
-        # Who drains wants it done now, whatever it takes.
+        # A drain must finish now, however little memory there is.
         if not self._memory.is_off and not until_drained:
             self._memory.look()
             self._supervisor.add("memory", self._memory.run)
@@ -223,28 +223,35 @@ class Worker:
                 if self._file is not None and not until_drained:
                     self._supervisor.add("file", self._file.run)
                 if ready is not None:
-                    self._outside.copy().run(ready)  # it is no handler, and may wait for a stop
-                while not await self._life(until_drained=until_drained):
+                    self._outside.copy().run(ready)  # outside of the handlers' context: it may wait for a stop
+                while not await self._run_incarnation(until_drained=until_drained):
                     log.warning("this worker's leases were lost; it goes on as a new incarnation")
                     self._lost, self._incarnation = False, ""
-                    self._incarnation = await self._answered(self._register)
+                    self._incarnation = await self._until_answered(self._register)
                 if self._moved is not None:
                     raise StoreMoved(self._moved)
         finally:
             self._opening = False
-            self._alarm.cancel()
+            self._timer.cancel()
             await self._attempts.close()
             await self._supervisor.stop()
             await self._subscribers.end(life)
 
-    async def _life(self, *, until_drained: bool) -> bool:
+    async def _run_incarnation(self, *, until_drained: bool) -> bool:
         """Work as one incarnation. Return True when done, False when the incarnation was lost."""
         me, clock = self._incarnation, self._clock
-        may_lend = not until_drained  # who drains leaves as soon as nothing is due
-        steps = StepLoop(
-            me, self._idle_handle, self._attempts, self._wakeup, clock, self._ask, self._hear, may_lend=may_lend
+        may_offer = not until_drained  # a drain leaves as soon as nothing is due
+        step_loop = StepLoop(
+            me,
+            self._idle_handle,
+            self._attempts,
+            self._wakeup,
+            clock,
+            self._send,
+            self._handle_reply,
+            may_offer=may_offer,
         )
-        lost = partial(self._hear_of_loss, me)
+        lost = partial(self._on_loss, me)
         renewer = Renewer(
             self._store,
             me,
@@ -262,7 +269,7 @@ class Worker:
         self._supervisor.add("pruner", pruner.run)
         try:
             await reclaimer.look(read=True)
-            await (self._drain(steps, reclaimer) if until_drained else self._work(steps, reclaimer))
+            await (self._drain(step_loop, reclaimer) if until_drained else self._work(step_loop, reclaimer))
             await self._leave()
             return True
         except LeaseLost:
@@ -291,94 +298,94 @@ class Worker:
         try:
             await self._store.leave(self._incarnation)
         except StoreUnavailable as error:
-            log.warning("could not say good-bye to the store: %s; others will see that this worker is gone", error)
+            log.warning("could not leave the store: %s; other workers will see that this one is gone", error)
 
     # The loop
 
-    async def _drain(self, steps: StepLoop, reclaimer: Reclaimer) -> None:
-        await self._answered(self._ticker.fire)
-        await self._work(steps, reclaimer, until_drained=True)
-        # Once more, and not for ever: a job may be due again each time that its run has ended.
-        if not self._stopping and await self._answered(self._ticker.fire) > 0:
-            await self._work(steps, reclaimer, until_drained=True)
+    async def _drain(self, step_loop: StepLoop, reclaimer: Reclaimer) -> None:
+        await self._until_answered(self._ticker.fire)
+        await self._work(step_loop, reclaimer, until_drained=True)
+        # Once more, and not endlessly: a job may be due again each time that its run has ended.
+        if not self._stopping and await self._until_answered(self._ticker.fire) > 0:
+            await self._work(step_loop, reclaimer, until_drained=True)
 
-    async def _work(self, steps: StepLoop, reclaimer: Reclaimer, *, until_drained: bool = False) -> None:
+    async def _work(self, step_loop: StepLoop, reclaimer: Reclaimer, *, until_drained: bool = False) -> None:
         attempts = self._attempts
         while True:
-            reply = await steps.make(self._room, short=self._memory.short)
+            reply = await step_loop.make(self._room, short=self._memory.short)
             if not attempts.results:
-                self._told.set()
+                self._flushed.set()
             if reply.claimed:
                 overdue = self._lease_clock.may_have_lapsed
-                claimed = await self._still_held(steps, reclaimer) if overdue else reply.claimed
+                claimed = await self._still_held(step_loop, reclaimer) if overdue else reply.claimed
                 # A step that was under way when the stop came may still bring runs.
                 attempts.give_back(claimed) if self._stopping else attempts.start(claimed)
-                # Let what was just started begin; short handlers are done when we are back.
+                # Let the new handlers begin; short ones end within this turn of the loop.
                 await asyncio.sleep(0)
             if reclaimer.behind and not attempts.taking_over:
                 await reclaimer.look(read=True)
-            if reply.more or attempts.results or (self._stopping and self._idle_handle.lends):
-                continue  # nobody leaves while a step may be done behind its back
+            if reply.more or attempts.results or (self._stopping and self._idle_handle.is_offered):
+                continue  # it must not leave while the store may make its offered step
             if not attempts and (self._stopping or (until_drained and not reclaimer.behind)):
                 return
-            if until_drained and attempts.deaf and not reclaimer.behind:
-                self._gave_up.set()  # what is left does not listen; nobody can tell when it ends
+            if until_drained and attempts.all_stuck and not reclaimer.behind:
+                self._gave_up.set()  # all remaining handlers are stuck, and may never end
             if reply.due_in is not None and not self._stopping:
-                # Counted from before the call: what the answer took on its way must not make the run late.
-                self._alarm.set(steps.asked_at + reply.due_in / SECOND)
-            if not self._idle_handle.is_answered:
+                # Counted from before the call, so that the answer's travel time does not make the run late.
+                self._timer.set(step_loop.made_at + reply.due_in / SECOND)
+            if not self._idle_handle.has_reply:
                 await self._wakeup.wait()
 
     @property
     def _room(self) -> int:
-        """How many runs more it can take."""
+        """How many more runs it can take."""
         return 0 if self._stopping or self._memory.short else self._settings.concurrency - len(self._attempts)
 
-    async def _still_held(self, steps: StepLoop, reclaimer: Reclaimer) -> list[Claimed]:
-        """Return what of the last step's claims is this worker's still, and now for another lease. Raises LeaseLost."""
+    async def _still_held(self, step_loop: StepLoop, reclaimer: Reclaimer) -> list[Claimed]:
+        """Return which claims of the last step this worker still holds; they are renewed. Raises LeaseLost."""
         log.info("not renewed for longer than a lease; asking what this worker still holds before it begins any of it")
-        # In this order: once it is renewed nobody takes over from it, so what the store says then stays true.
+        # In this order: after the renewal nobody takes over from it, so the store's answer stays true.
         at = self._clock.monotonic()
-        await self._answered(reclaimer.renew)
-        claimed = await steps.still_held()
-        self._lease_clock.asked(at)
+        await self._until_answered(reclaimer.renew)
+        claimed = await step_loop.still_held()
+        self._lease_clock.checked(at)
         return claimed
 
-    async def _ask(self, step: Step) -> StepReply:
-        return await self._answered(partial(self._store.step, step))
+    async def _send(self, step: Step) -> StepReply:
+        return await self._until_answered(partial(self._store.step, step))
 
-    def _hear(self, reply: StepReply, results: list[Result], asked_at: float) -> None:
+    def _handle_reply(self, reply: StepReply, results: list[Result], made_at: float) -> None:
         if reply.fires_in is not None:
-            self._ticker.hear(reply.fires_in, asked_at)
-        if self._settlement_events.waiting:
-            self._settlement_events.answered(results, reply)
+            self._ticker.due_in(reply.fires_in, made_at)
+        if self._settlement_events.wants_replies:
+            self._settlement_events.publish(results, reply)
         for number, fence in reply.refused:
             log.warning("run number %d: the store refused what came under fence %d", number, fence)
             self._attempts.lose(number, fence)
-        self._attempts.hear(reply.requests)
+        self._attempts.apply_requests(reply.requests)
         if reply.moved is not None:
-            self._hear_of_move(reply.moved)
+            self._on_move(reply.moved)
 
     async def _messages(self, run_id: str, known: int) -> list[Message]:
         messages: list[Message] = []
         while True:
-            page = await self._answered(partial(self._store.messages, run_id, after=known + len(messages)))
+            page = await self._until_answered(partial(self._store.messages, run_id, after=known + len(messages)))
             messages += page
             if not page:
                 return messages
 
     async def _recall(self, run_id: str) -> Recall:
-        return await self._answered(partial(self._store.recall, run_id))
+        return await self._until_answered(partial(self._store.recall, run_id))
 
-    async def _answered(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make the call again and again until it is answered, or until there is no point any more."""
+    async def _until_answered(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make the call again and again until it is answered, or there is no point any more."""
         tries = 0
         while True:
             try:
                 return await call()
             except StoreUnavailable as error:
                 if self._stopping and not self._attempts and tries >= LAST_TRIES:
-                    raise  # somebody waits for this worker to end; what it holds is reclaimed when it is gone
+                    raise  # the caller of `stop` waits; the remaining leases are reclaimed when the process is gone
                 wait = REPEAT_AFTER[min(tries, len(REPEAT_AFTER) - 1)]
                 log.warning("the store does not answer (%s); asking again in %g s", error, wait)
                 tries += 1
@@ -386,13 +393,13 @@ class Worker:
             if self._lost:
                 raise LeaseLost(f"incarnation {self._incarnation} is lost")
 
-    def _hear_of_move(self, place: str) -> None:
-        """Claim nothing more, let what is executed end, and then end with StoreMoved."""
+    def _on_move(self, place: str) -> None:
+        """Claim nothing more, let the handlers end, and then end with StoreMoved."""
         if self._moved is None:
             log.warning("the store has moved to %s; this worker ends when what it executes has ended", place)
         self._moved, self._stopping = place, True
 
-    def _hear_of_loss(self, incarnation: str, leases: Set[tuple[int, int]] | None) -> None:
+    def _on_loss(self, incarnation: str, leases: Set[tuple[int, int]] | None) -> None:
         # Called on the renewer's thread: for a set of leases, or for None when the whole incarnation is lost.
         def tell() -> None:
             if incarnation != self._incarnation:

@@ -59,7 +59,6 @@ class SQLiteWriter(Writer):
         self._owes_sync = False  # submissions of this batch were committed, and are not on the disk yet
         self._commits, self._rows = 0, 0  # since the last look how long the log is
         self._looked_at: int | None = None  # the version at the last `look`; -1: a wake-up may have been missed
-        self._version = 0  # the version that the step cache is of: it changes when others commit
         self._write_lock = WriteLock(place)
         self._checkpointer = Checkpointer(place, self._write_lock)
 
@@ -99,8 +98,6 @@ class SQLiteWriter(Writer):
         self._checkpointer.close()
         self._write_lock.close()
         self._log.close()
-        # A new connection counts others' commits anew, and may come to the same number.
-        self.step_cache.clear()
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -135,7 +132,6 @@ class SQLiteWriter(Writer):
             self._do(db, item, alone=len(batch) == 1)
         if not full and any(item.after_commit.changed_others for item in batch):
             self._execute(db, "ROLLBACK")
-            self.step_cache.clear()
             for item in batch:
                 item.reset()
             self._transact(batch, full=True)
@@ -154,19 +150,13 @@ class SQLiteWriter(Writer):
                 db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
                 self._is_full = full
             self._write_lock.begin(db)
-            version = _data_version(db)
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 raise translated(error, self._place) from error
             raise self._broken(error) from error
-        if version != self._version:
-            self._version = version
-            self.step_cache.clear()
 
     def _do(self, db: sqlite3.Connection, item: WorkItem, *, alone: bool) -> None:
         """Do one piece of work, and undo it if it fails."""
-        if not item.options.keeps_cache:
-            self.step_cache.clear()
         try:
             if not alone:
                 db.execute("SAVEPOINT piece")
@@ -178,7 +168,6 @@ class SQLiteWriter(Writer):
                 raise self._broken(error) from error
             item.reset()
             item.error = error
-            self.step_cache.clear()
             for undo in ("ROLLBACK",) if alone else ("ROLLBACK TO piece", "RELEASE piece"):
                 self._execute(db, undo)
 
@@ -236,7 +225,6 @@ class SQLiteWriter(Writer):
     def _drop_connection(self) -> None:
         """Close a connection that may be in any state."""
         db, self._db, self._looked_at = self._db, None, -1
-        self.step_cache.clear()
         self._checkpointer.close()
         self._log.close()
         if db is not None:

@@ -1,8 +1,8 @@
 """The verbs of `ports.Store` over tables.
 
 Every verb is a piece of work for one of two threads (`runtime`): the writer's, where it runs inside a transaction, or
-the reader's, where it runs in a snapshot. The tables alone say what holds, so any number of processes can share them;
-what a step knew is used by the next only while nobody has written in between (`step_cache`).
+the reader's, where it runs in a snapshot. Nothing is kept in memory between two verbs, so any number of processes can
+share the tables.
 """
 
 from __future__ import annotations
@@ -147,17 +147,20 @@ class TableStore(Movekeeping[R], ABC):
 
     async def step(self, step: Step) -> StepReply:
         """Settle, claim, rest; see `WorkerStore`."""
-        cache = self._runtime.writer.step_cache
+        writer = self._runtime.writer
         # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
         lasts = step.results or step.emitted or step.saved or step.overdue
         try:
-            return await self._write(
-                lambda db, after_commit: steps.take_step(db, after_commit, step, db.now(), cache),
+            reply = await self._write(
+                lambda db, after_commit: steps.take_step(db, after_commit, step, db.now()),
                 CommitOptions(
-                    Durability.AT_COMMIT if lasts else Durability.LATER, keeps_cache=True, prefetch=steps.prefetch(step)
+                    Durability.AT_COMMIT if lasts else Durability.LATER,
+                    prefetch=steps.prefetch(step, writer.recent_lanes),
                 ),
                 gated=False,
             )
+            writer.note_lanes(reply)
+            return reply
         except LeaseLost:
             # It may be alive, and only its last steps are gone: what it holds is to be taken over.
             await self.leave(step.incarnation)
@@ -166,7 +169,7 @@ class TableStore(Movekeeping[R], ABC):
     def renew(self, incarnation: str) -> RenewReply:
         """Keep the incarnation alive; see `WorkerStore`."""
         return self._runtime.writer.submit(
-            lambda db, _: workers.renew(db, incarnation, db.now()), CommitOptions(Durability.LATER, keeps_cache=True)
+            lambda db, _: workers.renew(db, incarnation, db.now()), CommitOptions(Durability.LATER)
         ).result()
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
-from laneway.core.lifecycle.step import LentReply, StepReply
+from laneway.core.lifecycle.step import PushedReply, StepReply
 from laneway.core.records.run import Claimed
 from laneway.core.records.states import RunState
 from laneway.ports.store import Store
-from laneway.ports.workers import Standby
+from laneway.ports.workers import WakeHandle
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.claim_ahead import ReplyAhead, read
 from laneway.stores.tables.runtime.after_commit import WakeUp
@@ -47,31 +47,31 @@ async def real(postgres_url: str) -> AsyncIterator[PostgresStore]:
         yield store
 
 
-class Told(Standby):
+class Told(WakeHandle):
     """Keeps what it is told."""
 
-    def __init__(self, *, is_there: bool = True) -> None:
-        self._loop, self._there = asyncio.get_running_loop(), is_there
-        self.heard: asyncio.Queue[LentReply | None] = asyncio.Queue()
+    def __init__(self, *, is_alive: bool = True) -> None:
+        self._loop, self._there = asyncio.get_running_loop(), is_alive
+        self.heard: asyncio.Queue[PushedReply | None] = asyncio.Queue()
 
     @property
-    def is_there(self) -> bool:
+    def is_alive(self) -> bool:
         return self._there
 
     def __call__(self) -> None:
         self._loop.call_soon_threadsafe(self.heard.put_nowait, None)
 
-    def answer(self, lent: LentReply) -> None:
+    def push(self, lent: PushedReply) -> None:
         self._loop.call_soon_threadsafe(self.heard.put_nowait, lent)
 
-    async def next(self) -> LentReply | None:
+    async def next(self) -> PushedReply | None:
         return await asyncio.wait_for(self.heard.get(), 10)
 
 
-async def lending(store: Store, told: Standby, room: int = 1) -> Hand:
+async def lending(store: Store, told: WakeHandle, room: int = 1) -> Hand:
     hand = Hand(store)
     await store.register(hand.incarnation, told)
-    await hand.lend(room)
+    await hand.offer_step(room)
     return hand
 
 
@@ -103,7 +103,7 @@ async def test_an_answer_that_is_too_long_to_be_sent_is_asked_for(two: Two) -> N
 
 
 async def test_who_has_ended_without_a_word_is_given_nothing(two: Two) -> None:
-    told = Told(is_there=False)
+    told = Told(is_alive=False)
     await lending(two.one, told)
 
     await two.one.submit([new_run("a")])
@@ -122,9 +122,9 @@ async def test_one_of_another_process_that_does_not_listen_any_more_is_given_not
 
 
 async def test_beside_one_that_is_not_there_another_is_given_the_run(two: Two) -> None:
-    hand, told = Hand(two.one, "ended"), Told(is_there=False)
+    hand, told = Hand(two.one, "ended"), Told(is_alive=False)
     await two.one.register(hand.incarnation, told)
-    await hand.lend()
+    await hand.offer_step()
     other = await lending(two.one, Told())
 
     await two.one.submit([new_run("a")])
@@ -138,7 +138,7 @@ async def test_who_has_room_for_all_lets_the_others_rest(two: Two) -> None:
     hands = [Hand(two.one, f"w{index}") for index in range(3)]
     for hand, standby in zip(hands, told, strict=True):
         await two.one.register(hand.incarnation, standby)
-        await hand.lend(room=5)
+        await hand.offer_step(room=5)
 
     await two.one.submit(new_runs(3, "r"))
 
@@ -164,7 +164,7 @@ async def test_submissions_of_one_moment_are_claimed_by_one_step(two: Two) -> No
 def test_a_notification_says_what_it_brings() -> None:
     def replied(text: str) -> ReplyAhead:
         run = Claimed(1, "a", "work", text, 1, 1, 0, "main", None, None, 0, "me")
-        return ReplyAhead(WakeUp("me", "there"), LentReply(7, StepReply(claimed=[run], now=3, due_in=5)))
+        return ReplyAhead(WakeUp("me", "there"), PushedReply(7, StepReply(claimed=[run], now=3, due_in=5)))
 
     short, long = replied("{}"), replied("x" * 9_000)
     assert read(short.text) == ("me", short.reply)

@@ -109,14 +109,14 @@ async def test_a_step_is_not_done_for_a_worker_that_has_made_it_in_a_lost_moment
 ) -> None:
     async with opened(primary.url) as store, opened(primary.url) as other:
         hand = await Hand(store).register()
-        await hand.lend()
+        await hand.offer_step()
         primary.execute("CREATE TABLE waited_for ()")
-        await hand.lend()  # which nobody waits for
+        await hand.offer_step()  # which nobody waits for
         primary.kill()
         primary.restart()
         [[known]] = primary.execute("SELECT call FROM laneway.worker")
         assert known == 1, "the second is lost"
-        await until(lambda: store._runtime.hears)
+        await until(lambda: store._runtime.is_listening)
 
         await (other if far else store).submit([new_run("a")])
         await until(lambda: hand.woken > 0)
@@ -127,7 +127,7 @@ async def test_a_step_is_not_done_for_a_worker_that_has_made_it_in_a_lost_moment
 async def test_behind_a_pooler_no_step_is_done_for_another(primary: PostgresServer) -> None:
     async with opened(primary.url, "pooled=yes") as store:
         hand = await Hand(store).register()
-        await hand.lend()
+        await hand.offer_step()
         await store.submit([new_run("a")])
 
         assert await hand.hears()

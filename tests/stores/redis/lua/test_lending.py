@@ -13,7 +13,7 @@ from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.redis.client.scripts import library
 from laneway.stores.redis.store import RedisStore
-from laneway.stores.redis.verbs.workers import lent_reply
+from laneway.stores.redis.verbs.workers import pushed_reply
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.servers import Server
 from tests.stores.postgres.transactions.test_claim_ahead import Told, lending
@@ -82,9 +82,9 @@ async def test_what_goes_the_long_way_in_is_claimed_as_well(two: Two) -> None:
 async def test_a_step_that_was_lent_leaves_what_a_step_leaves(
     two: Two, redis_url: str, clock: FakeClock, news: list[NewRun]
 ) -> None:
-    async def left(store: RedisStore, *, lends: bool) -> tuple[StepReply, list[object]]:
+    async def left(store: RedisStore, *, offers_next: bool) -> tuple[StepReply, list[object]]:
         hand = await Hand(store).register()
-        await (hand.lend(room=2) if lends else hand.step(room=2, park=True))
+        await (hand.offer_step(room=2) if offers_next else hand.step(room=2, park=True))
         await store.submit(news)
         reply = await hand.step(room=2, park=True)
         assert await store.check() == []
@@ -92,7 +92,7 @@ async def test_a_step_that_was_lent_leaves_what_a_step_leaves(
 
     plain = RedisStore(f"{redis_url}-plain", clock)
     await plain.open()
-    assert await left(two.one, lends=True) == await left(plain, lends=False)
+    assert await left(two.one, offers_next=True) == await left(plain, offers_next=False)
     await plain.close()
 
 
@@ -121,7 +121,7 @@ async def test_who_has_room_for_all_lets_the_others_rest(two: Two) -> None:
     for index, standby in enumerate(told):
         hand = Hand(two.one, f"w{index}")
         await two.one.register(hand.incarnation, standby)
-        await hand.lend(room=5)
+        await hand.offer_step(room=5)
 
     await two.one.submit(new_runs(3, "r"))
 
@@ -140,7 +140,7 @@ async def test_what_one_leaves_wakes_the_others(two: Two) -> None:
     hands = [Hand(two.one, f"w{index}") for index in range(2)]
     for hand, standby in zip(hands, told, strict=True):
         await two.one.register(hand.incarnation, standby)
-        await hand.lend(room=2)
+        await hand.offer_step(room=2)
 
     await two.one.submit(new_runs(3, "r"))
 
@@ -189,7 +189,7 @@ async def test_a_server_lends_nothing_that_was_lent_to_another(two: Two, redis_s
 
 
 async def test_a_wake_up_of_another_laneway_only_wakes() -> None:
-    assert lent_reply(b"") is None
-    assert lent_reply(b"\x92\x01\x90") is None
-    assert lent_reply(b"\x07") is None
-    assert lent_reply(b"{of another version}") is None
+    assert pushed_reply(b"") is None
+    assert pushed_reply(b"\x92\x01\x90") is None
+    assert pushed_reply(b"\x07") is None
+    assert pushed_reply(b"{of another version}") is None

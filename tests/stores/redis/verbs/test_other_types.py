@@ -61,7 +61,7 @@ async def test_one_that_a_worker_would_have_taken_at_once_is_not_there_either(
     store: RedisStore, redis_url: str, redis_server: Server, clock: FakeClock
 ) -> None:
     hand = await Hand(store).register()
-    await hand.lend()
+    await hand.offer_step()
     name = f"{Address.parse(redis_url).prefix}:states"
     redis_server.command("SET", name, "of another program")
 

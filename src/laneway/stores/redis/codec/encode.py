@@ -147,7 +147,7 @@ def step(of: Step) -> list[Any]:
         [_saved(saved) for saved in of.saved],
         of.overdue,
         of.short,
-        of.lends,
+        of.offers_next,
     ]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from laneway.core.lifecycle.step import LentReply, ReclaimReply, RenewReply, Step, StepReply
+from laneway.core.lifecycle.step import PushedReply, ReclaimReply, RenewReply, Step, StepReply
 from laneway.core.records.liveness import Incarnation
-from laneway.ports.workers import Standby
+from laneway.ports.workers import WakeHandle
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import claimed, requests
 from laneway.stores.redis.verbs.script_caller import ScriptCaller, unpack
@@ -61,21 +61,21 @@ class WorkerVerbs:
 
 def _on_wake_up(wake: Callable[[], None]) -> Callable[[bytes], None]:
     """Return the callback for a worker's channel: it wakes the worker, or gives it the reply of a step made ahead."""
-    if not isinstance(wake, Standby):
+    if not isinstance(wake, WakeHandle):
         return lambda _: wake()
 
     def on_message(message: bytes) -> None:
-        reply = lent_reply(message)
-        wake() if reply is None else wake.answer(reply)
+        reply = pushed_reply(message)
+        wake() if reply is None else wake.push(reply)
 
     return on_message
 
 
-def lent_reply(message: bytes) -> LentReply | None:
+def pushed_reply(message: bytes) -> PushedReply | None:
     """Return the reply that a wake-up brings, if it brings one."""
     try:
         call, reply = unpack(message)
-        return LentReply(call, _reply(reply))
+        return PushedReply(call, _reply(reply))
     except (msgspec.MsgspecError, ValueError, TypeError):
         return None  # an empty message, or one of another version: the worker makes its step itself
 

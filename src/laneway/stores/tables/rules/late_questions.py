@@ -7,19 +7,16 @@ from laneway.core.records.states import RunState
 from laneway.stores.tables.rows import waits
 from laneway.stores.tables.rules.run_control import RunControl
 from laneway.stores.tables.runtime.after_commit import AfterCommit
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.state.transaction import Transaction
 
 
-def begin(
-    db: Database, after_commit: AfterCommit, now: int, asker: str | None = None, cache: StepCache | None = None
-) -> Transaction:
+def begin(db: Database, after_commit: AfterCommit, now: int, asker: str | None = None) -> Transaction:
     """End runs whose questions were not answered in time, a bounded number of them; return the verb's transaction.
 
     These ends are written before the verb begins, so the verb can undo what it writes itself.
     """
-    transaction = Transaction(db, now, asker, cache)
+    transaction = Transaction(db, now, asker)
     if not is_late(transaction):
         return transaction
     run_control = RunControl(transaction, after_commit)
@@ -29,7 +26,7 @@ def begin(
         if run.stands is RunState.WAITING:
             run_control.expire(run)
     transaction.write()
-    return Transaction(db, now, asker, cache)
+    return Transaction(db, now, asker)
 
 
 def is_late(transaction: Transaction) -> bool:

@@ -1,1 +1,1 @@
-"""What a process has to reach the tables: threads, queues, wake-ups, and the cache from step to step."""
+"""What a process has to reach the tables: threads with their queues, and wake-ups."""

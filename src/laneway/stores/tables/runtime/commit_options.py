@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Query
 
-# What a piece of work reads first, by what is in the cache.
-Prefetch = Callable[[StepCache], Iterable[Query]]
+# What a piece of work reads first.
+Prefetch = Callable[[], Iterable[Query]]
 
 
 class Durability(Enum):
@@ -21,19 +20,14 @@ class Durability(Enum):
     AT_COMMIT = "at_commit"  # nobody sees it before
 
 
-def _nothing(_: StepCache) -> Iterable[Query]:
+def _nothing() -> Iterable[Query]:
     return ()
 
 
 class CommitOptions(NamedTuple):
-    """How a piece of work is committed.
-
-    `keeps_cache`: the work writes nothing that the writer's `StepCache` holds without keeping it true; after any other
-    work the cache is cleared. What it will `prefetch` can be sent with what begins the transaction.
-    """
+    """How a piece of work is committed. What it will `prefetch` can be sent with what begins the transaction."""
 
     durability: Durability = Durability.AT_COMMIT
-    keeps_cache: bool = False
     prefetch: Prefetch = _nothing
 
 

@@ -10,10 +10,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from copy import copy
 
+from laneway.core.lifecycle.step import StepReply
 from laneway.errors import StoreError
 from laneway.stores.tables.runtime.after_commit import AfterCommit, WakeUp
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.runtime.worker_thread import WorkerThread, WorkItem
+
+_RECENT = 4  # lanes
 
 
 class Writer(WorkerThread):
@@ -22,7 +24,7 @@ class Writer(WorkerThread):
     def __init__(self, name: str, wake: Callable[[list[WakeUp]], None], publish: Callable[[], None]) -> None:
         super().__init__(name)
         self._wake, self._publish = wake, publish
-        self.step_cache = StepCache()
+        self.recent_lanes: list[str] = []  # that were claimed from last: a hint of what a step reads first
         self._has_news = False  # events were written, and followers are not notified yet
 
     def process(self, batch: list[WorkItem]) -> None:
@@ -41,6 +43,11 @@ class Writer(WorkerThread):
             self._has_news = self._has_news or each.events
             if each.wake_ups:
                 self._wake(each.wake_ups)
+
+    def note_lanes(self, reply: StepReply) -> None:
+        """Note the lanes of the runs that a step has claimed."""
+        if reply.claimed:
+            self.recent_lanes = list(dict.fromkeys(run.lane for run in reply.claimed))[:_RECENT]
 
     @property
     def has_housekeeping(self) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from laneway.core.queue.shelves import Pending
 from laneway.core.queue.turns import AGAIN
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database
 from laneway.stores.tables.state.lane_counts import LaneCounts
 from laneway.stores.tables.state.session_counts import SessionCounts
@@ -16,10 +15,8 @@ from laneway.stores.tables.state.user_counts import TurnKey
 class Counts:
     """The counts of lanes and of sessions."""
 
-    def __init__(
-        self, db: Database, cache: StepCache | None = None, *, capped: bool = True, ruled: bool = True
-    ) -> None:
-        self.lanes = LaneCounts(db, cache or StepCache(), capped=capped)
+    def __init__(self, db: Database, *, capped: bool = True, ruled: bool = True) -> None:
+        self.lanes = LaneCounts(db, capped=capped)
         self.sessions = SessionCounts(db, ruled=ruled)
 
     def fetch(self, runs: Collection[Pending]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from laneway.core.queue.turns import LaneBook, VirtualTime
 from laneway.core.records.policy import Lane
-from laneway.stores.tables.runtime.step_cache import CachedLane, StepCache
 from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import Row, sql_names
 from laneway.stores.tables.state.user_counts import SeatLedger, TurnKey, TurnLedger
@@ -18,33 +18,43 @@ _SQL = sql_names("counts")
 lane_of = lru_cache(maxsize=256)(Lane)
 
 
+class _Stored(NamedTuple):
+    """A lane and its counts as the tables have them. `times` are virtual time and ready runs by priority."""
+
+    lane: Lane
+    paused: bool
+    active: int
+    pending: int
+    times: dict[int, tuple[int, int]]
+
+
 class LaneCounts(dict[str, LaneBook]):
     """The `LaneBook`s of the lanes in use, by name. `capped`: some users have caps of their own, or are paused."""
 
-    def __init__(self, db: Database, cache: StepCache, *, capped: bool = True) -> None:
+    def __init__(self, db: Database, *, capped: bool = True) -> None:
         super().__init__()
-        self._db, self._cache, self._capped = db, cache, capped
-        self._was: dict[str, CachedLane] = {}
+        self._db, self._capped = db, capped
+        self._was: dict[str, _Stored] = {}
         self._unknown: set[str] = set()
         self._turns: dict[str, TurnLedger] = {}
         self._seats: dict[str, SeatLedger] = {}
 
     def __missing__(self, name: str) -> LaneBook:
-        was = self._was[name] = self._cache.lanes.get(name) or self._read(name)
+        was = self._was[name] = self._read(name)
         turns, seats = self._turns_of(name), self._seats_of(name)
         paces = {priority: VirtualTime(v, ready) for priority, (v, ready) in was.times.items()}
         book = self[name] = LaneBook(was.lane, paces, turns, seats, was.active, was.pending, paused=was.paused)
         book.caps = seats.caps
         return book
 
-    def _read(self, name: str) -> CachedLane:
+    def _read(self, name: str) -> _Stored:
         rows = self._db.execute(_SQL["lane"], (name,)).fetchall()
         if not rows:
             self._unknown.add(name)
             raise KeyError(name)
         *limits, active, pending, paused, _, _, _ = rows[0]
         times = {priority: (v, ready) for *_, priority, v, ready in rows if priority is not None}
-        return CachedLane(lane_of(name, *limits), bool(paused), active, pending, times)
+        return _Stored(lane_of(name, *limits), bool(paused), active, pending, times)
 
     def fetch(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> None:
         """Load these seats and turns, given by lane."""
@@ -54,7 +64,7 @@ class LaneCounts(dict[str, LaneBook]):
     def ask(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> Sequence[Callable[[], None]]:
         """Send the queries for these seats and turns, given by lane; return functions that load the results."""
         lanes = users.keys() | turns.keys()
-        self._db.expect(*(lane_query(name) for name in lanes if not self._is_open(name)))
+        self._db.expect(*(lane_query(name) for name in lanes if name not in self))
         return [
             *(self._seats_of(lane).ask(names) for lane, names in users.items()),
             *(self._turns_of(lane).ask(keys) for lane, keys in turns.items()),
@@ -79,7 +89,7 @@ class LaneCounts(dict[str, LaneBook]):
         """Return whether a lane had startable runs when the transaction began."""
         if name not in self:
             self[name]
-        return self._was[name].has_ready
+        return any(ready for _, ready in self._was[name].times.values())
 
     def startable(self) -> bool:
         """Return whether a run can start in a lane that this transaction has used."""
@@ -107,14 +117,10 @@ class LaneCounts(dict[str, LaneBook]):
             if (book.active, book.pending) != (was.active, was.pending):
                 runs.append((book.active, book.pending, name))
             paces += [(name, priority, *now) for priority, now in times.items() if was.times.get(priority) != now]
-            self._cache.lanes[name] = was._replace(active=book.active, pending=book.pending, times=times)
         return runs, paces
 
     def _open(self, name: str) -> None:
         self[name]
-
-    def _is_open(self, name: str) -> bool:
-        return name in self or name in self._cache.lanes
 
     def _turns_of(self, lane: str) -> TurnLedger:
         if lane not in self._turns:

@@ -1,6 +1,6 @@
 """One writing transaction: the core's flow over counts and shelves that are loaded from the tables.
 
-A verb makes one, lets the rules run, and calls `write`. Only its `StepCache` lives longer than the verb.
+A verb makes one, lets the rules run, and calls `write`. Nothing of it lives longer than the verb.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from laneway.core.queue.claim import MOST_MOVES, Flow
 from laneway.core.queue.turns import AGAIN
 from laneway.core.records.policy import SessionIntent
 from laneway.stores.tables.rows.run_row import RunRow
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.circuit_sets import CircuitSets
@@ -67,16 +66,15 @@ class Transaction:
     """The flow over the counts and shelves of one transaction. `asker` is the incarnation that makes a step.
 
     `accepted` is the last acceptance number given; `inboxes`: runs that have not ended may have messages; `requested`:
-    runs of the asker may have requests; `rescheduled`: the next due time or deadline may have changed. What the `cache`
-    has is not read again; a verb that writes counts of lanes with statements of its own must not be given one.
+    runs of the asker may have requests; `rescheduled`: the next due time or deadline may have changed.
     """
 
-    def __init__(self, db: Database, now: int, asker: str | None = None, cache: StepCache | None = None) -> None:
+    def __init__(self, db: Database, now: int, asker: str | None = None) -> None:
         self.db, self.now = db, now
         self.header = _read_header(db, asker)
         self.accepted, self.inboxes = self.header.accepted, bool(self.header.inboxes)
         self.requested, self.rescheduled = bool(self.header.requested), False
-        self.counts = Counts(db, cache, capped=bool(self.header.capped), ruled=bool(self.header.ruled))
+        self.counts = Counts(db, capped=bool(self.header.capped), ruled=bool(self.header.ruled))
         self.circuits = Circuits(db, any_=bool(self.header.circuits), parked=bool(self.header.broken))
         self.shelves = self._shelves(aside=bool(self.header.aside), resumed=bool(self.header.resumed), counted=True)
         self.jobs = JobStates(db, now, self.header.fire_at)

@@ -18,11 +18,11 @@ claims is harmless: only the idle marks are wrong, until the next step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from laneway.core.lifecycle.step import Step, StepReply, has_lent, named_in
+from laneway.core.lifecycle.step import Step, StepReply, named_in, offers_next_step
 from laneway.core.queue.claim import MOST_MOVES
 from laneway.core.records.run import Claimed, handed
 from laneway.core.transfer.move_state import MovePhase, Moving
@@ -38,7 +38,6 @@ from laneway.stores.tables.rules.settlements import Settlements, named
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.commit_options import Prefetch
 from laneway.stores.tables.runtime.move_state import standing
-from laneway.stores.tables.runtime.step_cache import CachedLane, CachedWorker, StepCache
 from laneway.stores.tables.runtime.wakeups import tasks, wake_for_work
 from laneway.stores.tables.sql.database import Database, Query
 from laneway.stores.tables.sql.statements import Row, as_json, sql_names
@@ -51,18 +50,19 @@ _SQL = sql_names("steps")
 _LEASED = sql_names("settlements")["leased"]
 _READY_LANES, _READY = sql_names("counts")["ready_lanes"], sql_names("shelves")["ready"]
 
-_FEW = 16  # lanes: ready runs are prefetched of no more
 _LEAST = 8  # ready runs to read of a lane: some of them may have to be parked
 
 _pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
-def prefetch(step: Step, *, is_ahead: bool = False) -> Prefetch:
-    """Return the first queries of the step. One that `is_ahead` is made for runs that were just submitted."""
+def prefetch(step: Step, recent_lanes: Sequence[str], *, is_ahead: bool = False) -> Prefetch:
+    """Return the first queries of the step. One that `is_ahead` is made for runs that were just submitted.
 
-    def questions(cache: StepCache) -> Iterator[Query]:
-        if is_ahead or _follows(step, cache) is None:
-            yield Query(_SQL["worker"], (step.incarnation,))
+    `recent_lanes` are those of the runs that were claimed last: the next ones are mostly of the same lanes.
+    """
+
+    def queries() -> Iterator[Query]:
+        yield Query(_SQL["worker"], (step.incarnation,))
         yield from header_queries(step.incarnation)
         if numbers := named(step):
             yield Query(_LEASED, (as_json(numbers), step.incarnation))
@@ -70,35 +70,22 @@ def prefetch(step: Step, *, is_ahead: bool = False) -> Prefetch:
             if not (is_ahead or step.results):
                 yield FIRST  # a step without results is made because something is due, or was submitted
             yield Query(_READY_LANES)
-            # If nothing is ready according to the cache, runs may be due, or just submitted.
-            busy = [name for name, counts in cache.lanes.items() if counts.has_ready] or cache.recent_lanes
-            for lane in busy if len(busy) <= _FEW else ():
-                counts = cache.lanes.get(lane)
+            for lane in recent_lanes:
+                yield lane_query(lane)
                 yield turn_query(lane, {""})  # of runs without a user
-                if counts is None:
-                    yield lane_query(lane)
-                if counts is None or counts.has_ready:  # else nothing is ready, unless other transactions have written
-                    yield Query(_READY, (lane, *FRONT), _ready_ahead(step, len(busy), counts))
+                yield Query(_READY, (lane, *FRONT), _ready_ahead(step, len(recent_lanes)))
 
-    return questions
+    return queries
 
 
-def _ready_ahead(step: Step, lanes: int, counts: CachedLane | None) -> int:
+def _ready_ahead(step: Step, lanes: int) -> int:
+    # Where a lane is at its limit, as many runs start as have ended.
     most = _page(step, lanes)
-    if counts is None:
-        return most
-    room = 0 if counts.paused else counts.lane.limit - counts.active
-    return min(most, max(_LEAST, room + len(step.results)))
+    return min(most, max(_LEAST, 2 * len(step.results))) if step.results else most
 
 
-def take_step(
-    db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache | None = None
-) -> StepReply:
-    """Make the step; see `WorkerStore.step`. The `cache` keeps what the next step needs."""
-    cache = cache or StepCache()
-    known = _follows(step, cache)
-    if known is not None:
-        return _taken(db, after_commit, step, now, known, step.call - 1, cache)
+def take_step(db: Database, after_commit: AfterCommit, step: Step, now: int) -> StepReply:
+    """Make the step; see `WorkerStore.step`."""
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None or row[1]:
         raise LeaseLost(f"incarnation {step.incarnation} is not alive in this store")
@@ -116,24 +103,21 @@ def take_step(
         if leaving.phase is MovePhase.FROZEN:
             return StepReply(refused=named_in(step), now=now, moved=leaving.place)
         step = msgspec.structs.replace(step, room=0, park=False)
-    reply = _taken(db, after_commit, step, now, incarnation, call, cache)
-    if leaving is not None:
-        cache.clear()  # the next step needs this reply, too
-    return _to(reply, leaving)
+    return _to(_taken(db, after_commit, step, now, incarnation, call), leaving)
 
 
 def take_step_ahead(
-    db: Database, after_commit: AfterCommit, step: Step, now: int, cache: StepCache
+    db: Database, after_commit: AfterCommit, step: Step, now: int, recent_lanes: Sequence[str]
 ) -> StepReply | None:
     """Make the next step of an idle worker; None, with nothing done, if this is not its next step any more."""
-    db.expect(*prefetch(step, is_ahead=True)(cache))
+    db.expect(*prefetch(step, recent_lanes, is_ahead=True)())
     row = db.execute(_SQL["worker"], (step.incarnation,)).fetchone()
     if row is None:
         return None
     incarnation, left, call, moves, *_ = row
     if left or moves or call != step.call - 1:
         return None
-    return _taken(db, after_commit, step, now, incarnation, call, cache, is_ahead=True)
+    return _taken(db, after_commit, step, now, incarnation, call, is_ahead=True)
 
 
 def _taken(
@@ -143,11 +127,10 @@ def _taken(
     now: int,
     incarnation: str,
     call: int,
-    cache: StepCache,
     *,
     is_ahead: bool = False,
 ) -> StepReply:
-    transaction = begin(db, after_commit, now, step.incarnation, cache)
+    transaction = begin(db, after_commit, now, step.incarnation)
     # Due runs first: a run that joins its session because of a result comes after them.
     behind = transaction.make_due()
     settlements = Settlements(transaction, after_commit, step, behind=behind)
@@ -161,17 +144,7 @@ def _taken(
     if transaction.header.resting or (len(claimed) < step.room and transaction.counts.lanes.startable()):
         wake_for_work(db, after_commit, now)
     after_commit.events = after_commit.events or bool(claimed or step.results or step.emitted)
-    cache.workers[step.incarnation] = CachedWorker(incarnation, step.call)
     return reply
-
-
-def _follows(step: Step, cache: StepCache) -> str | None:
-    """Return the incarnation, as it is stored, if this step follows one in the cache: then its row need not be read.
-
-    Every call that lets an incarnation leave, or gives the store a part in a move, clears the cache.
-    """
-    worker = cache.workers.get(step.incarnation)
-    return worker.incarnation if worker is not None and step.last <= worker.call == step.call - 1 else None
 
 
 def _leaving(db: Database) -> Moving | None:
@@ -207,7 +180,7 @@ def _answer(
     told = transaction.requested or transaction.inboxes
     asked = requests(transaction.db, step.incarnation) if told else []
     reply = StepReply(claimed, refused, due_in, more, now, asked, _until(transaction.next_fire(), now))
-    room = step.room if idle and has_lent(step, reply) else None
+    room = step.room if idle and offers_next_step(step, reply) else None
     refusals = msgspec.json.encode(refused).decode()
     kept = (step.call, refusals, due_in, more, now, soonest, idle, step.short, room, is_ahead)
     transaction.db.execute(_SQL["answer"], (*kept, step.incarnation))

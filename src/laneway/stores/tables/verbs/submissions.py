@@ -27,7 +27,6 @@ from laneway.stores.tables.rules.run_control import RunControl
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.commit_options import Prefetch
 from laneway.stores.tables.runtime.move_state import refuse
-from laneway.stores.tables.runtime.step_cache import StepCache
 from laneway.stores.tables.runtime.wakeups import wake_for_work
 from laneway.stores.tables.sql.database import Database, DuplicateError, Query
 from laneway.stores.tables.sql.statements import as_json, sql_names
@@ -45,7 +44,7 @@ _SURE = 16  # ids of a batch up to this size are prefetched: to wait for the ind
 def prefetch(batch: Sequence[NewRun]) -> Prefetch:
     """Return the first queries of the submission, if all its runs are like the first one."""
 
-    def questions(_: StepCache) -> Iterator[Query]:
+    def questions() -> Iterator[Query]:
         if batch and batch[0].is_plain:
             yield Query(_SQL["look"], (batch[0].lane, batch[0].task))
             if len(batch) <= _SURE:

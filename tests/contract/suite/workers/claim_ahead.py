@@ -27,11 +27,11 @@ from tests.contract.suite.workers.wakeups import idle
 async def lending(store: Store, name: str = "lender", room: int = 1, tasks: tuple[str, ...] = ("work",)) -> Hand:
     """Return a worker that has nothing to do, rests and lends its next step."""
     hand = await Hand(store, name, tasks=tasks).register()
-    assert (await hand.lend(room)).claimed == []
+    assert (await hand.offer_step(room)).claimed == []
     return hand
 
 
-class TestLending(Part):
+class TestClaimAhead(Part):
     """`lends` of a step."""
 
     async def test_a_lender_is_woken_and_has_its_run_once(self, store: Store) -> None:
@@ -99,7 +99,7 @@ class TestLending(Part):
         dead, hand = await Hand(store, "dead").register(), await Hand(store, "heir").register()
         await store.submit([new_run("a")])
         await dead.claim()
-        await hand.lend()
+        await hand.offer_step()
         [lapsed] = (await hand.reclaim("dead")).lapsed
         await store.submit([new_run("b")])
 
@@ -165,7 +165,7 @@ class TestLending(Part):
         busy, hand = await Hand(store, "busy").register(), await Hand(store, "lender").register()
         await store.submit([new_run("a", session="s"), new_run("b", session="s")])
         claimed = await busy.claim()
-        await hand.lend()
+        await hand.offer_step()
 
         await busy.succeed(*claimed)
 
@@ -185,7 +185,7 @@ class TestLending(Part):
     async def test_one_that_was_given_runs_lends_no_more(self, store: Store) -> None:
         hand = await Hand(store).register()
         await store.submit([new_run("a")])
-        [claimed] = (await hand.lend(room=2)).claimed
+        [claimed] = (await hand.offer_step(room=2)).claimed
         await store.submit([new_run("b")])
 
         await hand.succeed(claimed)
@@ -241,7 +241,7 @@ class TestLending(Part):
         busy, hand = await Hand(store, "busy").register(), await Hand(store, "lender").register()
         await store.submit([new_run("a", session="s"), new_run("b", session="s")])
         claimed = await busy.claim()
-        await hand.lend()
+        await hand.offer_step()
         await store.move(Shut("move", "elsewhere"))
 
         await busy.succeed(*claimed)

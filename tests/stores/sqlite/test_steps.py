@@ -1,4 +1,4 @@
-"""A SQLite writer caches what its last step knew, and only as long as that is true."""
+"""Steps on SQLite beside other processes and other verbs, and after a step that was undone."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def other(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
 
 
 def connection(store: SQLiteStore) -> sqlite3.Connection:
-    """Return the writer's own connection: what others commit would clear its cache."""
+    """Return the writer's own connection."""
     db = store._runtime.writer._db
     assert db is not None
     return db
@@ -56,20 +56,6 @@ async def rounds(hand: Hand, number: int) -> list[str]:
         done += [run.id for run in claimed]
         await hand.succeed(*claimed)
     return done
-
-
-async def test_a_busy_worker_does_not_read_back_its_row_and_its_lanes(store: SQLiteStore, hand: Hand) -> None:
-    await store.submit(crowd("a", 60))
-    await rounds(hand, 2)
-    claimed = await hand.claim(5)
-    seen: list[str] = []
-    connection(store).set_trace_callback(seen.append)
-
-    await hand.succeed(*claimed, room=5)
-
-    read = [text for text in seen if "FROM lane LEFT JOIN pace" in text or text.startswith("SELECT incarnation")]
-    assert len(claimed) == 3
-    assert read == []
 
 
 async def test_what_another_process_commits_is_seen_by_the_next_step(
@@ -135,7 +121,7 @@ async def test_a_result_of_another_worker_is_refused(store: SQLiteStore, hand: H
     assert (await store.get("a")).state is RunState.RUNNING
 
 
-async def test_a_step_that_was_undone_leaves_nothing_in_the_cache(store: SQLiteStore, hand: Hand) -> None:
+async def test_a_step_that_was_undone_leaves_nothing_behind(store: SQLiteStore, hand: Hand) -> None:
     await store.submit(crowd("a", 12))
     done = await rounds(hand, 2)
     claimed = await hand.claim(5)
