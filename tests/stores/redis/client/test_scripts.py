@@ -14,6 +14,29 @@ from tests.stores.redis.lua_names import LUA, code_of, top_level, used, verbs
 from tests.stores.redis.tools import opened_client
 
 NEEDS, GIVES = re.compile(r"^-- needs:(.*)", re.MULTILINE), re.compile(r"^-- gives:(.*)", re.MULTILINE)
+CORE = Path(__file__).parents[4] / "src" / "laneway" / "core"
+WORDS = {  # of Lua, and what servers give to scripts
+    *(
+        "and",
+        "break",
+        "do",
+        "else",
+        "elseif",
+        "end",
+        "false",
+        "for",
+        "function",
+        "if",
+        "in",
+        "local",
+        "nil",
+        "not",
+        "or",
+    ),
+    *("repeat", "return", "then", "true", "until", "while", "self", "KEYS", "ARGV", "redis", "cjson", "cmsgpack"),
+    *("string", "table", "math", "tonumber", "tostring", "type", "select", "error", "pcall", "pairs", "ipairs", "next"),
+    *("unpack", "setmetatable", "rawset"),
+}
 SPARE_LOCALS = 5  # of 200 in one function; those of a `do` block count inside it only
 
 
@@ -81,6 +104,40 @@ def test_every_name_that_a_file_uses_of_another_is_one_that_it_gives() -> None:
 
     assert wrong == []
     assert kept["rules/queue/admission"] >= {"enter", "enter_lane"}, "the files are read"
+
+
+def test_every_name_that_a_file_reads_is_its_own_or_given_to_it() -> None:
+    # Lua says so only when such a line is executed.
+    texts = {path.relative_to(LUA).with_suffix("").as_posix(): path.read_text() for path in LUA.rglob("*.lua")}
+    given = {name: _given(name, text) for name, text in texts.items()}
+    frame = top_level(code_of(texts["runtime/frame"]))
+
+    unknown = {
+        f"{name}: {word}"
+        for name, text in texts.items()
+        for word in used(code_of(text)) - WORDS - frame - top_level(code_of(text))
+        if not any(word in given[needed] for needed in _needed(name, texts))
+    }
+
+    assert unknown == set()
+
+
+def test_rules_have_the_names_of_the_core_modules_that_they_restate() -> None:
+    rules = {path.relative_to(LUA / "rules").with_suffix(".py") for path in LUA.glob("rules/*/*.lua")}
+
+    assert {rule.as_posix() for rule in rules if not (CORE / rule).is_file()} == set()
+    assert len(rules) > 10
+
+
+def test_no_folder_of_lua_holds_more_than_fifteen_files() -> None:
+    folders = {path.parent for path in LUA.rglob("*.lua")}
+
+    assert {folder.name for folder in folders if len(list(folder.glob("*.lua"))) > 15} == set()
+
+
+def _given(name: str, text: str) -> set[str]:
+    found = GIVES.search(text)
+    return set(re.findall(r"\w+", found[1])) if found else {name.rpartition("/")[2]}
 
 
 def _needed(name: str, texts: dict[str, str]) -> set[str]:
