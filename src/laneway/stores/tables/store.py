@@ -1,8 +1,7 @@
 """The verbs of `ports.Store` over tables.
 
-Every verb is a piece of work for one of two threads (`runtime`): the writer's, where it runs inside a transaction, or
-the reader's, where it runs in a snapshot. Nothing is kept in memory between two verbs, so any number of processes can
-share the tables.
+Every verb runs on one of two threads (`runtime`): on the writer's inside a transaction, or on the reader's in a
+snapshot. Nothing is kept in memory between two verbs, so any number of processes can share the tables.
 """
 
 from __future__ import annotations
@@ -93,17 +92,17 @@ class TableStore(ABC, Generic[R]):
     async def cancel_where(
         self, call: str, wanted: RunFilter, *, after: int = 0, until: int | None = None, limit: int = 500
     ) -> Swept:
-        """Cancel the runs that fit; see `ControlStore`."""
+        """Cancel the runs that match; see `ControlStore`."""
         return await self.access.write(
             lambda db, after_commit: control.cancel_where(db, after_commit, call, wanted, after, until, limit, db.now())
         )
 
     async def recall(self, run_id: str) -> Recall:
-        """Return what the run has kept; see `RunStore`."""
+        """Return the memos of the run; see `RunStore`."""
         return await self.access.read(lambda db: memos.recall(db, run_id))
 
     async def stop(self, call: str, name: str, extent: Extent) -> Stopped:
-        """Stop what goes on in the session; see `SessionStore`."""
+        """Cancel runs of the session; see `SessionStore`."""
         return await self.access.write(
             lambda db, after_commit: control.stop(db, after_commit, call, name, extent, db.now())
         )
@@ -111,11 +110,11 @@ class TableStore(ABC, Generic[R]):
     # Lanes, users, gates
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
-        """Take note of what is declared of lanes; see `LaneStore`."""
+        """Write the lanes that code declares; see `LaneStore`."""
         await self.access.write(lambda db, after_commit: settings.declare_lanes(db, after_commit, lanes, db.now()))
 
     async def set(self, setting: Setting) -> None:
-        """Set what an operator sets; see `SettingStore`."""
+        """Write an operator setting; see `SettingStore`."""
         await self.access.write(lambda db, after_commit: settings.put(db, after_commit, setting, db.now()))
 
     async def lanes(self) -> list[LaneState]:
@@ -137,7 +136,7 @@ class TableStore(ABC, Generic[R]):
         return await self.access.read(lambda db: why.why(db, run_id, db.now()))
 
     async def depths(self) -> Depths:
-        """Count what waits; see `GateStore`."""
+        """Count the waiting runs; see `GateStore`."""
         return await self.access.read(overview.depths)
 
     # Sessions, events
@@ -161,16 +160,16 @@ class TableStore(ABC, Generic[R]):
     # Workers
 
     async def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
-        """Make the incarnation known; see `WorkerStore`."""
+        """Register the incarnation; see `WorkerStore`."""
         runtime = self.access.runtime
         address = runtime.add_worker(incarnation.id, wake)
         await runtime.wait_until_listening()
         await self.access.write(lambda db, _: workers.register(db, incarnation, address, db.now()), gated=False)
 
     async def step(self, step: Step) -> StepReply:
-        """Settle, claim, rest; see `WorkerStore`."""
+        """Settle results and claim runs; see `WorkerStore`."""
         writer = self.access.runtime.writer
-        # A claim alone need not wait for the disk: if the machine crashes, so does whoever was given the run.
+        # A step that only claims need not wait for the disk: if the machine crashes, so does the worker.
         lasts = step.results or step.emitted or step.saved or step.overdue
         try:
             reply = await self.access.write(
@@ -184,7 +183,7 @@ class TableStore(ABC, Generic[R]):
             writer.note_lanes(reply)
             return reply
         except LeaseLost:
-            # It may be alive, and only its last steps are gone: what it holds is to be taken over.
+            # It may be alive, and the store has lost its last steps: others must take over its leases.
             await self.leave(step.incarnation)
             raise
 
@@ -195,13 +194,13 @@ class TableStore(ABC, Generic[R]):
         ).result()
 
     async def reclaim(self, incarnation: str, gone: Sequence[str], *, limit: int = 500) -> ReclaimReply:
-        """Take over from the dead; see `WorkerStore`."""
+        """Take over from dead incarnations; see `WorkerStore`."""
         return await self.access.write(
             lambda db, after_commit: workers.reclaim(db, after_commit, incarnation, gone, limit, db.now()), gated=False
         )
 
     async def leave(self, incarnation: str) -> None:
-        """Say good-bye; see `WorkerStore`."""
+        """Mark the incarnation as left; see `WorkerStore`."""
         await self.access.write(
             lambda db, after_commit: workers.leave(db, after_commit, incarnation, db.now()), gated=False
         )
@@ -212,7 +211,7 @@ class TableStore(ABC, Generic[R]):
         return await self.access.read(runs.workers)
 
     def look(self) -> bool:
-        """Tell whether another process has committed since; see `WorkerStore`."""
+        """Return whether another process has committed since the last call; see `WorkerStore`."""
         runtime = self.access.runtime
         return runtime.opened and runtime.writer.look()
 
@@ -227,7 +226,7 @@ class TableStore(ABC, Generic[R]):
         return await self.access.read(lambda db: job_reads.listed(db, wanted, limit, after))
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
-        """Return what is due; see `JobStore`."""
+        """Return the jobs that are due; see `JobStore`."""
         return await self.access.read(lambda db: job_reads.due(db, limit, after, db.now()))
 
     async def fire(self, firings: Sequence[Firing]) -> list[Fired]:
@@ -241,20 +240,20 @@ class TableStore(ABC, Generic[R]):
         return await self.access.read(lambda db: job_reads.fires(db, job_id, limit, before))
 
     async def restart_time(self) -> None:
-        """Take the time as it is; see `JobStore`."""
+        """Accept a clock that was set back; see `JobStore`."""
         await self.access.write(lambda db, _: jobs.restart_time(db, db.now()))
 
     # Upkeep
 
     async def prune(self, old: Old, *, limit: int = 500) -> int:
-        """Delete what is old; see `UpkeepStore`."""
-        # Not durable: what a crash of the machine brings back is pruned again.
+        """Delete old runs, or trim old logs; see `UpkeepStore`."""
+        # Not durable: what a crash of the machine restores is pruned again.
         return await self.access.write(
             lambda db, _: _prune(db, old, limit, db.now()), CommitOptions(Durability.LATER), gated=False
         )
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
-        """Find what does not agree, and set it right; see `UpkeepStore`."""
+        """Find mistakes in the tables, and repair them; see `UpkeepStore`."""
         if not repair:
             return await self.access.read(check.look)
         return await self.access.write(lambda db, after_commit: check.repair(db, after_commit, db.now()))
@@ -262,17 +261,17 @@ class TableStore(ABC, Generic[R]):
     # Moves
 
     async def moving(self) -> Moving | None:
-        """Return how the store stands; see `MovingStore`."""
+        """Return the state of a move; see `MovingStore`."""
         return await self.access.read(standing)
 
     async def move(self, transition: Transition) -> Moved:
-        """Go on with a move; see `MovingStore`."""
+        """Make a transition of a move; see `MovingStore`."""
         return await self.access.write(
             lambda db, after_commit: phases.move(db, after_commit, transition, db.now()), gated=False
         )
 
     async def holds(self) -> list[str]:
-        """Return what there is; see `MovingStore`."""
+        """Return what the store has, in words; see `MovingStore`."""
         return await self.access.read(phases.holds)
 
     async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
@@ -280,7 +279,7 @@ class TableStore(ABC, Generic[R]):
         return await self.access.read(lambda db: pack.page(db, after, limit))
 
     async def unpack(self, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
-        """Take in pieces; see `MovingStore`."""
+        """Write pieces; see `MovingStore`."""
         await self.access.write(lambda db, _: unpack.unpack(db, move, pieces, mark), gated=False)
 
 
@@ -293,7 +292,7 @@ def _prune(db: Database, old: Old, limit: int, now: int) -> int:
 
 
 def _or_raise(found: Run | UsageError) -> Run:
-    """Return the run, or raise what is wrong: what was done on the way there is committed."""
+    """Return the run, or raise the error: what was written before it is committed."""
     if isinstance(found, UsageError):
         raise found
     return found
