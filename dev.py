@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "bench": ("Run the benchmarks.", "python -m bench ARGS"),
     "chaos": ("Run the system and chaos tests in their long form.", f"python {_PYTEST} -m 'system or chaos' ARGS"),
+    "sync": ("Write the blocking face, `app.sync`, again from the async one.", "python -m tools.sync_face"),
     "oracle": ("Compare schedules with a slow answer at every change of a clock.", "python -m tests.oracle ARGS"),
     "lock": (
         "Make requirements.lock again; ARGS=--upgrade takes newer versions.",

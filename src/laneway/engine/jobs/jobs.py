@@ -31,7 +31,10 @@ NOT_DUE, OVERLAP = "not_due", "overlap"  # reasons on the receipt of a run by ha
 
 
 class Jobs(JobQueries):
-    """The jobs. `refuse_new` raises when the scheduler takes no runs; `whose` limits them to one owner, None: all."""
+    """The jobs, as `app.jobs`.
+
+    `refuse_new` raises when the scheduler takes no runs. `whose` limits them to one owner; None: all.
+    """
 
     def __init__(
         self,
