@@ -1,8 +1,7 @@
 """The verbs of `ports.Store` over tables.
 
-Every verb is a piece of work for one of two threads (`runtime`): the writer's, where it runs inside a transaction, or
-the reader's, where it runs in a snapshot. Nothing is kept in memory between two verbs, so any number of processes can
-share the tables.
+Every verb is work for one of two threads (`runtime`): the writer's, inside a transaction, or the reader's, in a
+snapshot. Nothing is kept in memory between two verbs, so any number of processes can share the tables.
 """
 
 from __future__ import annotations
