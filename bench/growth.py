@@ -83,7 +83,7 @@ def compared(name: str, title: str, store: str, prepare: Prepare) -> Experiment:
     """Compare the cost per run in a store that was prepared with that in one that was not."""
 
     @experiment(
-        Row(name=f"{name}.{store}", title=f"{title}: {STORES[store]}", unit="us", better="less", must=1.3, aim=1.1)
+        Row(name=f"{name}.{store}", title=f"{title}: {STORES[store]}", unit="us", better="less", must=1.5, aim=1.1)
     )
     async def measure(plan: Plan) -> list[list[Round]]:
         async with AsyncExitStack() as stack:
@@ -126,7 +126,7 @@ def finished(store: str) -> Experiment:
     """Whether draining gets slower by what was drained before."""
     title = f"drain after {{finished:,}} finished / fresh: {STORES[store]}"
 
-    @experiment(Row(name=f"finished.{store}", title=title, unit="/s", must=0.8, aim=0.95))
+    @experiment(Row(name=f"finished.{store}", title=title, unit="/s", must=0.7, aim=0.95))
     async def measure(plan: Plan) -> list[list[Round]]:
         async with subject(plan, store) as old:
             await finish(old.store, plan.finished)

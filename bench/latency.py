@@ -26,8 +26,6 @@ SPACING = 0.02  # seconds between two due times
         title="idle pick-up, same process, p50: SQLite / one-row commit",
         unit="ms",
         better="less",
-        must=6,
-        aim=3,
     ),
     Row(name="pickup.sqlite.p99", title="idle pick-up, same process, p99: SQLite", unit="ms", better="less"),
     Row(
@@ -35,8 +33,6 @@ SPACING = 0.02  # seconds between two due times
         title="idle pick-up, from another process, p50: SQLite / one-row commit",
         unit="ms",
         better="less",
-        must=6,
-        aim=3,
     ),
     Row(name="pickup.other.p99", title="idle pick-up, from another process, p99: SQLite", unit="ms", better="less"),
     Row(
@@ -68,8 +64,6 @@ async def pick_up(plan: Plan) -> list[list[Round]]:
         title="idle pick-up, same process, p50: Redis / PING",
         unit="ms",
         better="less",
-        must=8,
-        aim=3.5,
     ),
     Row(name="pickup.redis.p99", title="idle pick-up, same process, p99: Redis", unit="ms", better="less"),
     Row(
@@ -77,8 +71,6 @@ async def pick_up(plan: Plan) -> list[list[Round]]:
         title="idle pick-up, from another process, p50: Redis / PING",
         unit="ms",
         better="less",
-        must=8,
-        aim=3.5,
     ),
     Row(
         name="pickup.redis.other.p99", title="idle pick-up, from another process, p99: Redis", unit="ms", better="less"
@@ -104,8 +96,6 @@ async def pick_up_redis(plan: Plan) -> list[list[Round]]:
         title="idle pick-up, same process, p50: PostgreSQL / one-row commit",
         unit="ms",
         better="less",
-        must=9,
-        aim=5,
     ),
     Row(name="pickup.postgres.p99", title="idle pick-up, same process, p99: PostgreSQL", unit="ms", better="less"),
     Row(
@@ -113,8 +103,6 @@ async def pick_up_redis(plan: Plan) -> list[list[Round]]:
         title="idle pick-up, from another process, p50: PostgreSQL / one-row commit",
         unit="ms",
         better="less",
-        must=9,
-        aim=5,
     ),
     Row(
         name="pickup.postgres.other.p99",

@@ -29,7 +29,7 @@ from laneway.engine.facade.decorators import TaskDecorators
 from laneway.engine.facade.runs_api import RunsApi
 from laneway.engine.handlers.replay import Bounds
 from laneway.engine.handlers.resources import Resources
-from laneway.engine.handlers.task import Registry, Task
+from laneway.engine.handlers.task import AnyTask, Registry
 from laneway.engine.jobs.declared import CodeJobs
 from laneway.engine.jobs.environment import JobEnvironment, OwnerZone
 from laneway.engine.jobs.jobs import Jobs
@@ -42,7 +42,6 @@ from laneway.settings import DEFAULT_URL, Settings
 from laneway.stores.memory.store import MemoryStore
 from laneway.sync import Sync
 
-AnyTask = Task[..., Any]
 REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")  # the schemes of a Redis URL
 POSTGRES = ("postgresql", "postgres")
 SHUT = "this scheduler is shut: it takes no new runs"
@@ -124,7 +123,7 @@ class Scheduler(TaskDecorators, RunsApi):
             file=None if lanes is None else self._watch(file, code),
         )
         # Made here, not on first use: threads that use it at the same moment must get the same loop.
-        self.sync: Sync[AnyTask, Submission] = Sync(self, self._lifecycle.forget)
+        self.sync = Sync(self, self._lifecycle.forget)
 
     def _watch(self, file: Path, lanes: Sequence[Lane]) -> FileWatch:
         limit = self.settings.args_limit
@@ -224,8 +223,8 @@ class Scheduler(TaskDecorators, RunsApi):
     async def stop(self, timeout: timedelta | float = 30) -> list[str]:
         """Stop working: claim nothing, wait up to `timeout`, then cancel handlers and give the runs back uncharged.
 
-        Returns the ids of the runs left behind: their handlers have not ended, and they keep their leases. Any event
-        loop may call this. Called from inside a handler, it begins the stop and returns at once.
+        Returns the ids of the runs left behind: their handlers have not ended, and they keep their leases. Any thread
+        may call this. Called from inside a handler, it begins the stop and returns at once.
         """
         return await self._lifecycle.stop(timeout)
 
@@ -248,10 +247,10 @@ class Scheduler(TaskDecorators, RunsApi):
             with contextlib.suppress(StoreMoved):
                 if self._declared:
                     await self._store.declare_lanes(self._declared)
-                await self._code_jobs.tell(self._store, anew=True)
+                await self._code_jobs.apply(self._store, again=True)
             self._opened = True
         elif self._environment.declared:
-            await self._code_jobs.tell(self._store)
+            await self._code_jobs.apply(self._store)
         return self._store
 
     async def aclose(self) -> None:

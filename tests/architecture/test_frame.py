@@ -144,7 +144,8 @@ def test_the_import_contracts_are_kept() -> None:
         ("layers", "core/__init__.py", "from laneway import Scheduler"),
         ("layers", "errors.py", "import laneway.core"),
         ("layers", "engine/__init__.py", "import laneway.stores"),
-        ("layers", "sync/__init__.py", "import laneway.engine"),
+        ("layers", "sync/__init__.py", "import laneway.scheduler"),
+        ("layers", "engine/__init__.py", "import laneway.sync"),
         ("layers", "engine/__init__.py", "def planted() -> None:\n    import laneway.scheduler"),
         (
             "layers",

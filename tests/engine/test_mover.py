@@ -97,7 +97,7 @@ async def test_it_goes_on_where_it_was_interrupted(source: Store, clock: FakeClo
         with pytest.raises(Exception, match="answer was lost"):
             await clock_through(mover(source, target, clock).move(), clock)
 
-    done = await mover(source, target, clock, tell=told.append).move()
+    done = await mover(source, target, clock, report=told.append).move()
 
     assert done.counts["run"] == len(await all_runs(source))
     assert await target.check() == []
@@ -166,7 +166,7 @@ async def test_it_waits_for_who_executes_and_takes_over_from_the_dead(clock: Fak
     assert moving.phase is MovePhase.SHUT
     told: list[Progress] = []
     # Nobody renews, so the lease lapses.
-    await clock_through(mover(source, target, clock, wait=300, tell=told.append).move(), clock)
+    await clock_through(mover(source, target, clock, wait=300, report=told.append).move(), clock)
     assert told[0] == (Stage.WAITING, 0, 2)
     assert {run.crashes for run in await all_runs(target)} == {1}
 

@@ -1,11 +1,12 @@
-"""The command line: nouns and verbs, data on stdout, talk on stderr.
+"""The command line: nouns and verbs, data on stdout, messages on stderr.
 
 Exit codes: 0 fine, 1 the work failed, 2 wrong use, 3 not found, 4 not allowed, 5 conflict, 6 store unreachable,
-7 timed out; 130 after Ctrl-C (0 for what is only followed).
+7 timed out; 130 after Ctrl-C (0 if the command only followed a run).
 
-A command is imported when it is asked for: `laneway --help` must answer at once, and knows of each only what stands
-here. What is imported at the top of a command's file is paid for by each of its verbs, and by whoever presses Tab. So
-click is; rich, the scheduler and the stores are imported inside the verbs that use them.
+A command's module is imported when the command is used: `laneway --help` must answer at once, so it reads only the
+table below. What a command's module imports at its top, each of its verbs and each press of Tab pays for. So only
+light modules and click are imported there; rich, msgspec, the scheduler and the stores are imported by the functions
+that use them.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from laneway.cli.shell.commands import Root
 
 # Name: (where it is defined, what it does), in the order to learn them in.
 COMMANDS = {
-    "demo": ("demo.command", "See it work, and survive a kill -9."),
+    "demo": ("demo.command", "Watch it work, and survive a kill -9."),
     "worker": ("workers.worker", "Execute the runs of APP's tasks until it is stopped."),
     "submit": ("runs.submit", "Submit a run of TASK and print its id."),
     "drain": ("workers.drain", "Execute everything of APP that is due, then exit."),
-    "runs": ("runs.commands", "See what became of runs, and control them."),
-    "jobs": ("jobs.commands", "See what fires when; add, edit, enable, run jobs."),
-    "preview": ("jobs.preview", "See when a schedule fires, without any store."),
-    "why": ("runs.why", "Say why a run does not start, and who holds it."),
-    "lanes": ("admin.lanes", "See how full lanes are; set limits, pause, resume."),
-    "sessions": ("admin.sessions", "See what goes on in sessions; set rules, pause, stop."),
-    "users": ("admin.users", "See how users stand; set caps, pause, resume."),
-    "tasks": ("admin.tasks", "See what can be executed; pause, disable."),
-    "workers": ("admin.workers", "See who executes runs."),
+    "runs": ("runs.commands", "Show runs: state, events, result; cancel, pause, retry."),
+    "jobs": ("jobs.commands", "Show jobs and when they fire; add, edit, enable, run."),
+    "preview": ("jobs.preview", "Show when a schedule fires; needs no store."),
+    "why": ("runs.why", "Explain why a run does not start, and what holds it."),
+    "lanes": ("admin.lanes", "Show lanes and their load; set limits, pause, resume."),
+    "sessions": ("admin.sessions", "Show sessions; set rules, pause, resume, stop."),
+    "users": ("admin.users", "Show users; set caps, pause, resume."),
+    "tasks": ("admin.tasks", "Show tasks; pause, disable, close breakers."),
+    "workers": ("admin.workers", "Show workers."),
     "doctor": ("stores.doctor", "Examine a store, repair its counts, back it up."),
-    "migrate": ("stores.migrate", "Move a store to the layout that this laneway uses."),
-    "move": ("stores.move", "Move all that a store has to another store."),
-    "completion": ("shell.completion", "Print a script that makes the shell complete laneway."),
+    "migrate": ("stores.migrate", "Upgrade a store to the layout of this laneway."),
+    "move": ("stores.move", "Move everything in a store to another store."),
+    "completion": ("shell.completion", "Print a completion script for your shell."),
 }
 
 
@@ -68,5 +69,5 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Be the `laneway` command."""
+    """Run the `laneway` command."""
     cli.main()

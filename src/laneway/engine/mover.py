@@ -1,20 +1,19 @@
-"""The mover: brings all that a store has to another one, while workers and clients of it are about.
+"""The mover: moves all that a store has to another one, while workers and clients of it run.
 
-**The order of things.** Source and target are seen to be two stores. The target is emptied and marked as arriving, so
-that nobody uses it. The source is shut: nothing new is accepted, claimed or fired there, by anybody. What is being
-executed is waited for, and taken over from whoever is dead. When no lease is left the source is frozen in the same
-step, and from then on does not change. The target is filled page by page. Both are then read once more and compared,
-and only if they hold the same is the target opened. The source stays frozen and tells whoever comes where to go.
+**The order.** Source and target are checked to be two stores. The target is emptied and marked as arriving, so that
+nobody uses it. The source is shut: nothing new is accepted, claimed or fired there, by anybody. The mover waits for
+running attempts, and takes over those of dead workers. In the step in which no lease is left the source is frozen, and
+does not change from then on. The target is filled page by page. Then both are read once more and compared, and the
+target is opened only if they are equal. The source stays frozen, and every call gets the new address.
 
-**Crash points.** Both stores know of the move by its id, and the target remembers the mark of the last page that it
-took in with that page. So a mover that is killed anywhere is simply started again: it finds the move under way, skips
-what is done and brings the page again of which it cannot know, which changes nothing. Until the target is opened the
-source has everything, and `abort` opens it again. *Crash here*, after the target was opened: the move is done, and who
-comes again is told so.
+**Crash points.** Both stores know the id of the move, and the target stores each page together with its mark. So a
+mover that was killed anywhere is simply started again: it finds the move under way, skips what is done, and brings the
+page again that it cannot be sure of, which changes nothing. Until the target is opened the source has everything, and
+`abort` opens it again. *Crash here*, after the target was opened: the move is done, and the next mover learns that.
 
-**Races.** Two movers of one move bring the same pages, which is harmless. A mover and one who aborts meet at the
-target, which knows of the move before the source does and forgets it after: it is either opened or emptied first, and
-the other one of the two is refused. So there is no moment in which both stores are open.
+**Races.** Two movers of one move bring the same pages, which is harmless. A mover and an abort meet at the target,
+which knows of the move before the source does and forgets it later: either the target is opened first, or emptied
+first, and the other one is refused. So there is no moment in which both stores are open.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from laneway.ports.store import Store
 T = TypeVar("T")
 
 PAGE = 500  # pieces
-LOOK_EVERY = 0.2  # seconds between two looks at what is still executed
+LOOK_EVERY = 0.2  # seconds between two checks for running attempts
 
 
 class Side(NamedTuple):
@@ -50,7 +49,7 @@ class Side(NamedTuple):
 
 
 class Stage(StrEnum):
-    """What a mover is at."""
+    """The stages of a move."""
 
     WAITING = "waiting"
     COPYING = "copying"
@@ -66,9 +65,9 @@ class Progress(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What was moved: pieces by kind, and the digest of them all on both sides; `before`, if that was done earlier.
+    """What was moved: pieces by kind, and the digest of all of them; `before` if it was done by an earlier mover.
 
-    What the target holds now nobody has looked at then: it has gone on.
+    In that case the target was not compared: it has changed since.
     """
 
     move: str
@@ -78,7 +77,7 @@ class Done(NamedTuple):
 
 
 class Mover:
-    """Moves what `source` has to `target`. `tell` hears of the progress; `wait` is for runs that are executed."""
+    """Moves all from `source` to `target`. `report` gets the progress; `wait` bounds how long it waits for attempts."""
 
     def __init__(
         self,
@@ -88,14 +87,14 @@ class Mover:
         *,
         wait: float = 60.0,
         overwrite: bool = False,
-        tell: Callable[[Progress], None] = lambda _: None,
+        report: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         self._source, self._target, self._clock = source, target, clock
-        self._wait, self._overwrite, self._tell = wait, overwrite, tell
+        self._wait, self._overwrite, self._report = wait, overwrite, report
         self._calls = Client(source.store, clock)
 
     async def move(self) -> Done:
-        """Move everything, or go on with a move that was begun.
+        """Move everything, or continue a move.
 
         Raises SameStore, MoveRefused, MoveUnfinished or MoveDiffers.
         """
@@ -112,13 +111,13 @@ class Mover:
     async def abort(self) -> bool:
         """Open the source again and empty the target; return False if there is no move to abort."""
         source, target = await self._source.store.moving(), await self._target.store.moving()
-        # Also if a mover has died before it came to the source, or who aborted while the target was emptied.
+        # Also if a mover died before it came to the source, or an abort died while it emptied the target.
         fills = target is not None and target.phase is MovePhase.ARRIVING and target.place == self._source.place
         if source is None or not source.leaves:
             return target is not None and fills and await _reopened(self._target, target)
         self._refuse_elsewhere(source)
         is_part = target is not None and target.move == source.move and not target.leaves
-        # Race: a mover that is still about may be opening it this very moment.
+        # Race: a mover that still runs may open the target at this moment.
         if target is not None and (is_part or fills) and not await _reopened(self._target, target):
             raise MoveRefused(
                 f"the move is done and {self._target.place} is open: what has happened there since would be lost;"
@@ -129,7 +128,7 @@ class Mover:
     # Beginning
 
     async def _begun(self) -> tuple[str, bool]:
-        """Return the id of the move that is under way, or of a new one, and whether it is done already."""
+        """Return the id of the current move, or of a new one, and whether it is done already."""
         source, target = await self._source.store.moving(), await self._target.store.moving()
         if source is not None and source.phase is MovePhase.ARRIVING:
             raise MoveRefused(f"{self._source.place} is being filled by a move from {source.place}; wait for that")
@@ -140,37 +139,37 @@ class Mover:
             if target.leaves:
                 raise SameStore(self._source.place, self._target.place)
             return source.move, target.phase is not MovePhase.ARRIVING
-        # Somebody has begun to abort it and did not come to the source any more.
+        # An abort has begun, and died before it came to the source.
         await _reopened(self._source, source)
         return await self._begin(), False
 
     async def _begin(self) -> str:
-        """Begin a new move. The target knows of it first: so whoever aborts it meets the mover there."""
+        """Begin a new move. The target learns of it first, so an abort meets the mover there."""
         await self._refuse_same()
         await self._refuse_full()
         move = new_run_id()
         arrived = await self._again(partial(self._target.store.move, Arrive(move, self._source.place)))
         if not arrived.done:
-            # Race: somebody has begun to move the target away in between.
+            # Race: somebody began to move the target away in between.
             raise MoveRefused(
                 f"{self._target.place} is itself being moved, to {_elsewhere(arrived)}; finish that first"
             )
         shut = await self._again(partial(self._source.store.move, Shut(move, self._target.place)))
         if not shut.done:
-            # Race: somebody else has begun one in between.
+            # Race: somebody else began a move of the source in between.
             await self._target.store.move(Reopen(move))
             raise MoveRefused(f"{self._source.place} is being moved to {_elsewhere(shut)} by somebody else")
         return move
 
     async def _refuse_same(self) -> None:
-        """Refuse two addresses of one store: who registers with the source is then known to the target.
+        """Refuse two addresses of one store: a worker that registers with the source is then known to the target.
 
-        Invariant: nothing is emptied before this. One store has many addresses, so they are not compared; and to be
-        known there changes nothing, so workers of a store that is refused do not even notice.
+        Invariant: nothing is emptied before this. One store has many addresses, so addresses are not compared.
+        Registering changes nothing, so workers of a refused store do not notice it.
         """
         async with TakeoverWorker(self._source.store) as guest:
             is_same = await guest.is_known_to(self._target.store)
-            # Race: a mover that stood still meanwhile may have been taken for dead, and was to be seen nowhere.
+            # Race: a mover that stood still meanwhile may have been taken for dead, and was in neither list.
             was_there = await guest.is_known_to(self._source.store)
         if is_same:
             raise SameStore(self._source.place, self._target.place)
@@ -183,7 +182,7 @@ class Mover:
             raise MoveRefused(f"{self._source.place} {done} to {moving.place}, not to {self._target.place}")
 
     async def _refuse_full(self) -> None:
-        """Refuse a target that holds something, unless that may be overwritten, or that has a part in another move."""
+        """Refuse a target that is not empty, unless it may be overwritten, or that takes part in another move."""
         found = await self._target.store.moving()
         if found is not None and found.phase is MovePhase.SHUT:
             raise MoveRefused(f"{self._target.place} is itself being moved, to {found.place}; finish that first")
@@ -196,7 +195,7 @@ class Mover:
             raise MoveRefused(f"{self._target.place} is not empty: it has {', '.join(held)}")
 
     async def _let_end(self, move: str) -> None:
-        """Wait until nothing is executed, and freeze the source in that instant."""
+        """Wait until nothing is executed, and freeze the source in the same instant."""
         freeze = partial(self._source.store.move, Freeze(move))
         busy = (await self._again(freeze)).leases
         if not busy:
@@ -204,7 +203,7 @@ class Mover:
         deadline = self._clock.monotonic() + self._wait
         async with TakeoverWorker(self._source.store) as takeover:
             while busy:
-                self._tell(Progress(Stage.WAITING, 0, busy))
+                self._report(Progress(Stage.WAITING, 0, busy))
                 if self._clock.monotonic() >= deadline:
                     raise MoveUnfinished(self._source.place, busy)
                 await takeover.take_over()
@@ -225,36 +224,36 @@ class Mover:
                 last = first + PAGE >= len(page.pieces)
                 await self._again(partial(target.unpack, move, pieces, page.mark if last else None))
                 done += _runs(pieces)
-                self._tell(Progress(Stage.COPYING, min(done, total), total))
+                self._report(Progress(Stage.COPYING, min(done, total), total))
             mark = page.mark
 
     async def _compare(self) -> Tally:
-        """Return what both hold; raise MoveDiffers if that is not the same."""
+        """Return the tally of both. Raises MoveDiffers if they are not equal."""
         total, read = 2 * await _size(self._source.store), 0
 
-        def tell(runs: int) -> None:
+        def report(runs: int) -> None:
             nonlocal read
             read += runs
-            self._tell(Progress(Stage.CHECKING, min(read, total), total))
+            self._report(Progress(Stage.CHECKING, min(read, total), total))
 
-        here, there = await asyncio.gather(*(self._tally(side.store, tell) for side in (self._source, self._target)))
+        here, there = await asyncio.gather(*(self._tally(side.store, report) for side in (self._source, self._target)))
         differences = here.differences(there)
         if differences:
             raise MoveDiffers(self._source.place, self._target.place, differences)
         return there
 
-    async def _tally(self, store: Store, tell: Callable[[int], None]) -> Tally:
+    async def _tally(self, store: Store, report: Callable[[int], None]) -> Tally:
         tally = Tally()
         mark: Mark | None = FIRST
         while mark is not None:
             page = await self._again(partial(store.pack, mark, limit=PAGE))
             tally.add(page.pieces)
-            tell(_runs(page.pieces))
+            report(_runs(page.pieces))
             mark = page.mark
         return tally
 
     async def _again(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call that may be repeated, again if it gets no answer."""
+        """Make a repeatable call, again if it gets no answer."""
         return await self._calls.repeated(call)
 
 

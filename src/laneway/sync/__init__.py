@@ -19,6 +19,6 @@ closes the store and ends the thread; the next call starts another. A forked chi
 it begins anew. A process that ends without `close` stops its worker for at most a few seconds, and says nothing.
 """
 
-from laneway.sync.face import Sync
+from laneway.sync.generated.face import Sync
 
 __all__ = ["Sync"]

@@ -117,7 +117,7 @@ def test_a_lane_is_made_only_when_that_is_wanted(invoke: Invoke, submitted: Subm
     assert missing.exit_code == 3
     assert missing.stderr.splitlines() == [
         "laneway: unknown lane 'mian', did you mean 'main'?",
-        "  --create makes a lane of that name",
+        "  --create creates it",
     ]
     assert made.stdout == "intake  new: limit 5, worker_limit 2, when_full wait\n"
     assert lane(invoke, "intake")["pending"] == 1
@@ -172,7 +172,7 @@ def test_an_unknown_lane_is_not_found(invoke: Invoke, verb: str) -> None:
         (["--per-user", "-1"], "invalid value for '--per-user': '-1'; write"),
         (["--max-pending", "1.5"], "invalid value for '--max-pending': '1.5'; write"),
         (["--when-full", "cry"], "invalid value for '--when-full': 'cry' is not one of 'wait', 'refuse', 'drop_old'"),
-        ([], "what shall it be? give --limit,"),
+        ([], "nothing to set; give --limit,"),
     ],
 )
 def test_a_bad_limit_is_wrong_use_and_changes_nothing(invoke: Invoke, words: list[str], said: str) -> None:

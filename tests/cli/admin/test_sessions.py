@@ -178,7 +178,7 @@ def test_reset_frees_the_session_although_its_handler_goes_on(
         (["--max-concurrent", "-1"], "invalid value for '--max-concurrent'"),
         (["--drop", "both"], "invalid value for '--drop'"),
         (["--load", "-0.1"], "invalid value for '--load'"),
-        ([], "what shall it be? give --max-concurrent"),
+        ([], "nothing to set; give --max-concurrent"),
     ],
 )
 def test_a_bad_rule_is_wrong_use(invoke: Invoke, submitted: Submitted, words: list[str], said: str) -> None:

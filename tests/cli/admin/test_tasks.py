@@ -101,7 +101,7 @@ def test_app_or_store_must_be_given_and_not_both(invoke: Invoke, submitted: Subm
     none = invoke("tasks", "list", "--store", "sqlite:///laneway.db")
 
     assert (neither.exit_code, both.exit_code) == (2, 2)
-    assert neither.stderr.startswith("laneway: which tasks? give APP, such as app:app, or --store URL")
+    assert neither.stderr.startswith("laneway: give APP, such as app:app, or --store URL")
     assert both.stderr.startswith("laneway: give APP or --store, not both")
     assert (none.exit_code, none.stdout) == (0, "")
     assert none.stderr == "no tasks: no worker is up, and none is paused or disabled\n"

@@ -235,7 +235,7 @@ def test_an_edit_says_what_it_was_and_what_it_is(invoke: Invoke, digest: str) ->
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "what shall it be?"),
+        ((), "nothing to change; give --schedule"),
         (("--schedule", "every 0s"), "the period must be more than 0"),
         (("--schedule", "at 2020-01-01T09:00"), "would never fire"),
         (("--tz", "Berlin"), "did you mean 'Europe/Berlin'?"),
@@ -401,7 +401,7 @@ def test_what_is_declared_in_a_file_says_so_when_it_is_changed_by_hand(invoke: I
     tried = invoke("jobs", "remove", "sweep", "--dry-run")
     removed = invoke("jobs", "remove", "sweep")
 
-    assert edited.stderr == f"sweep is declared in {file}: what you said holds until that says something else of it\n"
+    assert edited.stderr == f"sweep is declared in {file}: this change holds until the declaration changes\n"
     assert tried.stderr.startswith(f"sweep is declared in {file} and comes back when that is read again")
     assert (removed.stdout, removed.stderr) == ("sweep  removed\n", tried.stderr)
 

@@ -121,10 +121,13 @@ def test_what_fires_once_says_so(invoke: Invoke) -> None:
         (["at", "noon"], "this is no instant; write it as in 'at 2026-12-01T09:00'"),
         (["at", "2020-01-01T09:00"], "it never fires"),
         (["@daily", "--tz", "berlin"], "unknown time zone 'berlin', did you mean 'Europe/Berlin'?"),
-        (["@daily", "--after", "noon"], "'noon' is no instant"),
+        (["@daily", "--after", "noon"], "'noon' is not an instant"),
         (["@daily", "-n", "0"], "0 is not in the range"),
         ([""], "is no schedule"),
-        (["0", "9", "app.py", "laneway.db", "1-5"], "quote a cron rule, or the shell makes names of files from *"),
+        (
+            ["0", "9", "app.py", "laneway.db", "1-5"],
+            "put a cron rule in quotes, or the shell replaces * by the names of files",
+        ),
     ],
 )
 def test_bad_input_says_what_is_wrong_and_what_would_be_right(invoke: Invoke, words: list[str], said: str) -> None:

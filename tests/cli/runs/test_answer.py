@@ -190,7 +190,7 @@ def test_what_is_no_text_is_refused_and_leaves_the_question_open(invoke: Invoke,
 
     result = CliRunner().invoke(cli, ["runs", "answer", run_id, "-"], input=b"\xff\xfe")
 
-    assert (result.exit_code, result.stderr.startswith("laneway: what stdin gives is not text: ")) == (2, True)
+    assert (result.exit_code, result.stderr.startswith("laneway: stdin is not text: ")) == (2, True)
     assert shown(invoke, run_id)["state"] == "waiting"
 
 

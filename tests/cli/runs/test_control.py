@@ -73,11 +73,11 @@ def test_an_unknown_run_is_3_and_a_missing_store_6(invoke: Invoke, submitted: Su
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "which runs? give ids, or filters"),
+        ([], "give ids, or filters"),
         (["a1", "--task", "add"], "give ids or --task, not both"),
-        (["--task", "add", "--abandon"], "--abandon is for runs named by id"),
-        (["a1", "--dry-run"], "--dry-run counts what fits filters"),
-        (["a1", "--timeout", "3"], "--timeout is for --wait"),
+        (["--task", "add", "--abandon"], "--abandon needs ids"),
+        (["a1", "--dry-run"], "--dry-run counts the runs that match filters"),
+        (["a1", "--timeout", "3"], "--timeout needs --wait"),
         (["--state", "failed"], "failed runs have ended; there is nothing left to cancel"),
         (["--state", "pendig"], "unknown state 'pendig', did you mean 'pending'?"),
     ],
@@ -176,7 +176,12 @@ def test_waiting_tells_how_far_the_cancel_got(start: Start, laneway: Laneway, su
 
 
 @pytest.mark.system
-def test_what_does_not_stop_is_told_and_can_be_abandoned(start: Start, laneway: Laneway, submitted: Submitted) -> None:
+def test_what_does_not_stop_is_told_and_can_be_abandoned(
+    start: Start, laneway: Laneway, submitted: Submitted, folder: Path
+) -> None:
+    # On a busy machine the commands take a while: meanwhile the handler must not count as stuck.
+    text = (folder / "app.py").read_text().replace('laneway.db")', 'laneway.db", grace=60)', 1)
+    (folder / "app.py").write_text(text)
     worker = start("--verbose")
     run_id = submitted("block")
     heard(worker, f"run {run_id} of block: start")
@@ -187,7 +192,7 @@ def test_what_does_not_stop_is_told_and_can_be_abandoned(start: Start, laneway: 
     assert late.stdout.endswith(", not stopped yet\n")
     assert late.stderr.splitlines() == [
         f"laneway: run {run_id} has not stopped after 1.0 s; the cancel stands",
-        f"  what does not stop can be abandoned: laneway runs cancel {run_id} --abandon",
+        f"  to end a run without its handler: laneway runs cancel {run_id} --abandon",
     ]
     listed = laneway("runs", "list").stdout.splitlines()[1]
     assert (listed.split()[5], listed.endswith("cancel requested")) == ("running", True)

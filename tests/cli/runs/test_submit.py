@@ -66,7 +66,7 @@ def test_a_value_is_json_where_the_parameter_wants_it(
         (["app:app", "sumarize"], 3, "unknown task 'sumarize', did you mean 'summarize'?"),
         (["app:app", "summarize"], 2, "summarize needs 'doc'"),
         (["app:app", "summarize", "dok=1"], 2, "summarize has no argument 'dok', did you mean 'doc'?"),
-        (["app:app", "summarize", "doc"], 2, "'doc' is no argument; write name=value"),
+        (["app:app", "summarize", "doc"], 2, "'doc' is not an argument; write name=value"),
         (["app:app", "add", "a=1", "a=2"], 2, "argument 'a' is given twice, as a=1 and a=2; give it once\n"),
         (["app:app", "add", "a=1", "a=1"], 2, "argument 'a' is given twice, as a=1 and a=1; give it once\n"),
         (["app:app", "add", "a=1", "--trace", "x=1", "--trace", "x=2"], 2, "--trace gives 'x' twice; give it once\n"),
@@ -77,15 +77,15 @@ def test_a_value_is_json_where_the_parameter_wants_it(
         (
             ["app:app", "add", "a=1", "--delay", "soon"],
             2,
-            "invalid value for '--delay': 'soon' is no duration; write seconds, or units",
+            "invalid value for '--delay': 'soon' is not a duration; write seconds, or units",
         ),
         (
             ["app:app", "add", "a=1", "--at", "noon"],
             2,
-            "invalid value for '--at': 'noon' is no instant; write it as 2031-05-01T09:30",
+            "invalid value for '--at': 'noon' is not an instant; write it as 2031-05-01T09:30",
         ),
         (["app:app", "add", "a=1", "--at", "2031-05-01T09:30Z", "--delay", "5"], 2, "give delay or at, not both"),
-        (["app:app", "add", "a=1", "--timeout", "5"], 2, "--timeout is for --wait"),
+        (["app:app", "add", "a=1", "--timeout", "5"], 2, "--timeout needs --wait"),
         (["app:app", "add", "a=1", "--user", ""], 2, "a user needs a name"),
     ],
 )
@@ -319,11 +319,11 @@ def test_a_session_s_rule_comes_with_its_messages(invoke: Invoke, submitted: Cal
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--mode", "interrupt"], "--mode is about a session; say which: --session KEY"),
-        (["--max-concurrent", "2"], "--max-concurrent is about a session"),
-        (["--session", "s", "--max-wait", "5s"], "--max-wait is for --debounce"),
+        (["--mode", "interrupt"], "--mode needs --session KEY"),
+        (["--max-concurrent", "2"], "--max-concurrent needs --session"),
+        (["--session", "s", "--max-wait", "5s"], "--max-wait needs --debounce"),
         (["--session", "s", "--debounce", "5s", "--max-wait", "1s"], "max_wait is 1.0, less than the debounce of 5.0"),
-        (["--session", "s", "--debounce", "-1"], "invalid value for '--debounce': '-1' is no duration"),
+        (["--session", "s", "--debounce", "-1"], "invalid value for '--debounce': '-1' is not a duration"),
         (["--session", "s", "--mode", "interupt"], "invalid value for '--mode'"),
         (["--session", "s", "--cap", "0"], "invalid value for '--cap'"),
         (["--session", "s", "--mode", "steer", "--delay", "5"], "a message for later can only wait its turn"),

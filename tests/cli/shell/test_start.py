@@ -178,6 +178,14 @@ def test_every_verb_can_speak_json(path: tuple[str, ...]) -> None:
     assert "--json" in [name for option in ALL[path].params for name in option.opts]
 
 
+@pytest.mark.parametrize("path", [path for path, command in ALL.items() if isinstance(command, Group)], ids=" ".join)
+def test_the_help_of_a_group_says_in_a_whole_sentence_what_each_verb_does(path: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(cli, [*path[1:], "--help"]).stdout
+
+    listed = shown.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert [line for line in listed.splitlines() if line.endswith("...")] == []
+
+
 def test_a_group_alone_shows_its_help(invoke: Invoke) -> None:
     for words in ([], ["runs"]):
         shown = invoke(*words)

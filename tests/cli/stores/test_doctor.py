@@ -187,7 +187,7 @@ def test_the_dead_are_named_with_what_they_hold(invoke: Invoke, store: Path) -> 
     result = invoke("doctor")
 
     assert result.exit_code == 0
-    assert "w-dead on here has lapsed: not heard of for " in result.stdout
+    assert "w-dead on here has lapsed: not renewed for " in result.stdout
     assert "; holds 1, which the next worker takes over" in result.stdout
 
 
@@ -219,7 +219,7 @@ def test_what_is_no_store_is_refused_clearly(invoke: Invoke, folder: Path, comma
         return result.exit_code, result.stderr
 
     code, said = refused("--store", "memory://")
-    assert (code, said) == (2, "laneway: memory:// lives inside one process; from here there is nothing to see in it\n")
+    assert (code, said) == (2, "laneway: memory:// lives inside one process; this command cannot see it\n")
     code, said = refused()
     assert (code, said.splitlines()[0]) == (6, "laneway: there is no store at sqlite:///laneway.db")
     code, said = refused("--store", "mongodb://")
@@ -269,7 +269,7 @@ def test_a_backup_overwrites_nothing(invoke: Invoke, store: Path, name: str) -> 
 
     assert (result.exit_code, result.stderr) == (
         5,
-        f"laneway: {name} is there already, and is not overwritten; give another name\n",
+        f"laneway: {name} exists, and is not overwritten; give another name\n",
     )
     assert store.with_name("app.py").read_bytes() == before
 

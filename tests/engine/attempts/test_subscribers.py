@@ -481,8 +481,8 @@ async def test_who_leaves_before_the_end_leaves_nothing_behind(lossy: Scheduler)
     ("call", "options", "said"),
     [
         ("no function", {}, "'no function' cannot be called; subscribe a function that takes an event"),
-        (print, {"kinds": "log"}, "kinds is 'log'; it is a list of the kinds to hear of"),
-        (print, {"kinds": [1]}, r"kinds is \[1\]; it is a list of the kinds to hear of"),
+        (print, {"kinds": "log"}, "kinds is 'log'; it must be a list of event kinds"),
+        (print, {"kinds": [1]}, r"kinds is \[1\]; it must be a list of event kinds"),
         (print, {"run": 5}, "5 is no run; give a receipt, a run or an id"),
     ],
 )

@@ -105,7 +105,7 @@ async def test_a_load_that_fails_is_reported_and_holds_nobody_up(
         run = await app.get(receipt)
 
     assert run.state.value == "succeeded"
-    assert any("the load of session group cannot be told" in record.message for record in caplog.records)
+    assert any("the load of session group is not known" in record.message for record in caplog.records)
 
 
 async def test_numbers_can_be_set_on_the_session_instead(app: Scheduler) -> None:

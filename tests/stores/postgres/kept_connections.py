@@ -11,14 +11,14 @@ from psycopg.pq import TransactionStatus
 
 from laneway.stores.postgres.server import connection
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.connection import Link
+from laneway.stores.postgres.server.connection import ServerConnection
 from laneway.stores.postgres.transactions import listener, reader, write_connection
 
-Connect = Callable[..., Link]
+Connect = Callable[..., ServerConnection]
 Use = tuple[str, Address]
 
 
-class KeptLink(Link):
+class KeptLink(ServerConnection):
     """A connection that is kept when it is closed, if it was lent and nothing is wrong with it."""
 
     kept: ClassVar[dict[Use, list[KeptLink]]] = {}
@@ -34,7 +34,7 @@ class KeptLink(Link):
 
 
 def _lending(what: str, connect: Connect) -> Connect:
-    def lend(address: Address, *, again: bool = False) -> Link:
+    def lend(address: Address, *, again: bool = False) -> ServerConnection:
         kept = KeptLink.kept.get((what, address))
         link = kept.pop() if kept else connect(address, again=again)
         assert isinstance(link, KeptLink)
@@ -47,7 +47,7 @@ def _lending(what: str, connect: Connect) -> Connect:
 def _hearing_nothing(connect: Connect) -> Connect:
     """Lend connections on which nobody listens any more, and nothing of what was said before is left."""
 
-    def lend(address: Address, *, again: bool = False) -> Link:
+    def lend(address: Address, *, again: bool = False) -> ServerConnection:
         link = connect(address, again=again)
         link.execute("UNLISTEN *")
         for _ in link.notifies(timeout=0):
@@ -61,7 +61,7 @@ def _hearing_nothing(connect: Connect) -> Connect:
 def links_kept() -> Iterator[None]:
     """Let stores in a schema that stays as it is hand on their connections."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "Link", KeptLink)
+        patch.setattr(connection, "ServerConnection", KeptLink)
         patch.setattr(write_connection, "connect", _lending("writing", connection.connect))
         patch.setattr(reader, "connect_bare", _lending("reading", connection.connect_bare))
         patch.setattr(listener, "connect_bare", _hearing_nothing(_lending("hearing", connection.connect_bare)))

@@ -32,7 +32,7 @@ def as_layout(number: int, url: str) -> None:
         link.execute("DROP SCHEMA newest CASCADE")
 
 
-def _copy(link: connection.Link, schema: str, table: str) -> None:
+def _copy(link: connection.ServerConnection, schema: str, table: str) -> None:
     columns = _columns(link, schema, table)
     newest = TABLES.get(table, table)
     there = set(_columns(link, "newest", newest))
@@ -46,7 +46,7 @@ def _copy(link: connection.Link, schema: str, table: str) -> None:
     )
 
 
-def _columns(link: connection.Link, schema: str, table: str) -> list[str]:
+def _columns(link: connection.ServerConnection, schema: str, table: str) -> list[str]:
     query = (
         "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
         " AND is_generated = 'NEVER'"

@@ -13,7 +13,7 @@ import pytest
 from laneway.errors import LanewayError
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import connect
-from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.pipeline import Pipeline
 from laneway.stores.postgres.server.settings import set_up
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.database import PostgresDatabase
@@ -44,7 +44,7 @@ def undone(place: str) -> Iterator[PostgresDatabase]:
     address = Address.parse(place)
     with closing(connect(address)) as link:
         link.execute(set_up(address).encode())
-        with Pipe(link) as pipe:
+        with Pipeline(link) as pipe:
             pipe.send("BEGIN")
             yield PostgresDatabase(pipe)
             pipe.send("ROLLBACK")

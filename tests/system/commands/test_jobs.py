@@ -14,7 +14,7 @@ from tests.system.harness.stage import Stage
 from tests.system.harness.until import until
 from tests.system.oracle.fire_rules import fired_twice, read_jobs, runs_of
 
-pytestmark = [pytest.mark.system, time_limit(short=120)]
+pytestmark = [pytest.mark.system, time_limit()]
 
 OFTEN = "every 200ms"
 

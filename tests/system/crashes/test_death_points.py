@@ -19,7 +19,7 @@ from laneway.core.records.states import RunState
 from tests.support.invariants import all_runs, check_invariants
 from tests.support.jobs import fire_due, standing
 from tests.system.faults.death_points import NAMED, NOWHERE, UNSENT
-from tests.system.faults.death_scenes import JOB, SCENES, VICTIM, Scene, Shot, stage_on
+from tests.system.faults.death_scenes import JOB, SCENES, VICTIM, Play, Scene, stage_on
 from tests.system.harness.forms import report, seeded, sized, time_limit
 from tests.system.harness.stage import Stage
 
@@ -30,16 +30,16 @@ MOST = sized(4, 1000)  # numbered points of each scene; the named ones are alway
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What a shot left in its store, which another process goes on with."""
+    """What a play left in its store; another process goes on with it."""
 
     scene: Scene
-    shot: Shot
+    play: Play
     app: Scheduler
 
     @property
     def done(self) -> bool:
         """Tell whether the call of which the process died must have happened."""
-        return self.shot.point != UNSENT and not self.shot.point.isdecimal()
+        return self.play.point != UNSENT and not self.play.point.isdecimal()
 
     async def victim(self) -> Run:
         """Return the run that the scene is about."""
@@ -56,7 +56,7 @@ class Aftermath:
 
     def paid(self) -> int:
         """Return how often money was sent."""
-        path = Path(f"{self.shot.file}.paid")
+        path = Path(f"{self.play.file}.paid")
         return len(path.read_text().splitlines()) if path.exists() else 0
 
     async def kept(self) -> int:
@@ -145,7 +145,7 @@ async def keeps(aftermath: Aftermath) -> None:
 async def has_paid_once_if_it_was_kept(aftermath: Aftermath) -> None:
     run = await aftermath.victim()
     # What is not stored is done again; `ctx.step_token` is for those who cannot afford that.
-    again = not aftermath.done and aftermath.shot.point != NOWHERE
+    again = not aftermath.done and aftermath.play.point != NOWHERE
     assert (aftermath.paid(), run.result, run.fence) == ((2, 2, 2) if again else (1, 1, 1 + aftermath.done))
 
 
@@ -160,7 +160,7 @@ async def is_answered(aftermath: Aftermath) -> None:
 async def has_been_answered_once(aftermath: Aftermath) -> None:
     kinds = await aftermath.kinds()
     assert (kinds["question"], kinds["answered"]) == (1, 1)
-    early = aftermath.done or aftermath.shot.point == NOWHERE
+    early = aftermath.done or aftermath.play.point == NOWHERE
     assert (await aftermath.victim()).result == ("yes" if early else "later")
 
 
@@ -204,14 +204,14 @@ async def tells_its_job(aftermath: Aftermath) -> None:
     assert (state.last_state, state.failures) == ((RunState.FAILED, 1) if aftermath.done else (None, 0))
 
 
-Look = Callable[[Aftermath], Awaitable[None]]
-LOOKS: dict[str, tuple[Look, Look]] = {
+Check = Callable[[Aftermath], Awaitable[None]]
+CHECKS: dict[str, tuple[Check, Check]] = {
     "held back": (leaves, has_left_once),
     "held back after a failure": (leaves, has_left_once),
     "held back by an attempt that fails": (leaves_nothing, has_left_of_its_last_attempt),
     "then": (leaves, has_left_once),
     "on failure": (leaves, has_left_once),
-    "on failure, by an heir": (leaves, has_left_once),
+    "on failure, by another worker": (leaves, has_left_once),
     "ask": (asks, has_asked_once),
     "call": (calls, has_called_once),
     "return": (is_told, has_called_once),
@@ -224,30 +224,30 @@ LOOKS: dict[str, tuple[Look, Look]] = {
 
 
 @pytest.mark.parametrize("name", SCENES)
-@time_limit(short=120)
+@time_limit()
 async def test_who_dies_while_the_store_writes_leaves_all_of_it_or_nothing(stage: Stage, name: str) -> None:
     seed = seeded().randrange(1_000_000)
     arguments = (name, str(stage.folder), str(seed), str(MOST))
     process = stage.python("scenes", "-m", "tests.system.faults.death_scenes", *arguments)
     assert await process.ended(within=sized(90, 600)) == 0
-    shots = [msgspec.json.decode(line, type=Shot) for line in process.stdout.splitlines()]
+    plays = [msgspec.json.decode(line, type=Play) for line in process.stdout.splitlines()]
 
-    for shot in shots:
-        await _look_at(name, shot)
+    for play in plays:
+        await _check(name, play)
 
-    assert [shot.point for shot in shots if not shot.died] == [NOWHERE]
-    assert {shot.point for shot in shots} >= {*NAMED}
-    report(f"{name}: died at {len(shots) - 1} points of {shots[0].statements + len(NAMED)}")
+    assert [play.point for play in plays if not play.died] == [NOWHERE]
+    assert {play.point for play in plays} >= {*NAMED}
+    report(f"{name}: died at {len(plays) - 1} points of {plays[0].statements + len(NAMED)}")
 
 
-async def _look_at(name: str, shot: Shot) -> None:
-    after_death, at_rest = LOOKS[name]
-    async with stage_on(shot.file) as app:
-        aftermath = Aftermath(SCENES[name], shot, app)
-        if shot.died:
+async def _check(name: str, play: Play) -> None:
+    after_death, at_rest = CHECKS[name]
+    async with stage_on(play.file) as app:
+        aftermath = Aftermath(SCENES[name], play, app)
+        if play.died:
             await after_death(aftermath)
         await aftermath.go_on()
         await at_rest(aftermath)
         runs = await aftermath.runs()
-        assert [run for run in runs if not run.ended] == [], shot
+        assert [run for run in runs if not run.ended] == [], play
         await check_invariants(await app.open())

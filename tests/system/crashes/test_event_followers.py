@@ -26,7 +26,7 @@ RUNS = 3
 
 
 @on_both_stores
-@time_limit(short=120)
+@time_limit()
 async def test_followers_receive_the_log_whatever_is_killed(stage: Stage) -> None:
     random, kills = seeded(), sized(3, 150)
     async with stage.client() as client, stage.client() as other:

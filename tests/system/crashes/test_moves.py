@@ -49,7 +49,7 @@ def places(request: pytest.FixtureRequest) -> Places:
     return Places(source, target)
 
 
-@time_limit(short=120)
+@time_limit()
 async def test_a_store_moves_under_load_with_kills(places: Places, stage: Stage) -> None:
     random, kills = seeded(), sized(1, 12)
     stage.url = places.source
@@ -98,7 +98,7 @@ def _mover(stage: Stage, places: Places) -> Process:
     return stage.laneway("move", places.source, places.target, "--wait", "60")
 
 
-@time_limit(short=60)
+@time_limit()
 async def test_a_move_waits_for_those_who_execute_and_gives_up_in_time(stage: Stage, redis_url: str) -> None:
     worker = await stage.laneway_worker()
     async with stage.client() as client:

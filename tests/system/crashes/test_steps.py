@@ -19,7 +19,7 @@ from laneway.core.records.memos import MemoKind
 from laneway.core.records.states import RunState
 from tests.system.harness.forms import SHORT_LEASE, on_both_stores, report, seeded, sized, time_limit
 from tests.system.harness.process import Process
-from tests.system.harness.stage import Stage
+from tests.system.harness.stage import Stage, add_tasks
 from tests.system.harness.until import until
 from tests.system.load.app import LANES
 from tests.system.load.step_app import app, follow_on_loop
@@ -50,8 +50,7 @@ def _worker(stage: Stage, **settings: Any) -> Process:
 @asynccontextmanager
 async def _client(stage: Stage) -> AsyncIterator[Scheduler]:
     client = Scheduler(stage.url, lanes=LANES)
-    for task in app.tasks:
-        client._registry.add(task)
+    add_tasks(client, app)
     async with client:
         yield client
 
@@ -231,7 +230,7 @@ async def test_a_child_ends_with_its_parent_also_when_both_workers_are_dead(stag
         assert await (await client.open()).check() == []
 
 
-@time_limit(short=120)
+@time_limit()
 async def test_a_frozen_worker_that_wakes_up_late_keeps_nothing(stage: Stage) -> None:
 
     def executions() -> list[int]:

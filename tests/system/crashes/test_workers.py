@@ -21,7 +21,7 @@ pytestmark = pytest.mark.system
 
 
 @on_redis_in_chaos
-@time_limit(short=120)
+@time_limit()
 async def test_workers_killed_at_random_points_lose_nothing(stage: Stage) -> None:
     random, kills = seeded(), sized(12, 400)
     async with stage.client() as client:
@@ -45,7 +45,7 @@ async def _kill_and_replace(stage: Stage, random: Random, kills: int) -> None:
         workers.append(stage.worker(concurrency=8))
 
 
-@time_limit(short=120)
+@time_limit()
 async def test_all_processes_killed_at_one_blow_leave_a_whole_file(stage: Stage) -> None:
     random, cuts = seeded(), sized(5, 60)
     logs_left = 0

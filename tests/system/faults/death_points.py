@@ -1,11 +1,11 @@
-"""Death at a chosen point: a process that kills itself with -9 while the store does one certain call.
+"""Death at a chosen point: a process kills itself with -9 during one chosen call of its store.
 
 The points of a call are, in this order:
 
-    unsent       before the store is asked
+    unsent       before the call
     1, 2, 3 ...  inside the transaction, before its statement of that number; the last one is the COMMIT
-    committed    after the COMMIT, before anybody is answered
-    answered     after the answer, before anything is done with it
+    committed    after the COMMIT, before any caller gets its answer
+    answered     after the answer, before the caller uses it
 """
 
 from __future__ import annotations
@@ -31,34 +31,37 @@ Call = Callable[..., Awaitable[Any]]
 
 
 class Death:
-    """Waits at a point of the first call of `verb` that `is_it` says; `statements` counts those of its transaction."""
+    """Kills the process at a point of the first call of `verb` for which `is_it` is true.
+
+    `statements` counts those of its transaction.
+    """
 
     def __init__(self, point: str, verb: str, is_it: Callable[..., bool] = lambda *_: True) -> None:
         self._point, self._verb, self._is_it = point, verb, is_it
         self._here = self._past = False
         self.statements = 0
 
-    def lie_in_wait(self, app: Scheduler) -> None:
-        """Begin to wait. The scheduler has not used its store yet."""
+    def install(self, app: Scheduler) -> None:
+        """Watch the calls of a scheduler that has not used its store yet."""
         mock.patch("laneway.stores.sqlite.writer.connect", self._connect).start()
-        mock.patch.object(SQLiteWriter, "_execute", _hearing(SQLiteWriter._execute, self._committed)).start()
+        mock.patch.object(SQLiteWriter, "_execute", _with_commit_hook(SQLiteWriter._execute, self._committed)).start()
         setattr(app._store, self._verb, partial(self._call, getattr(app._store, self._verb)))
 
     async def _call(self, call: Call, *args: Any, **options: Any) -> Any:
         if self._past or not self._is_it(*args):
             return await call(*args, **options)
-        self._strike(UNSENT)
+        self._die_at(UNSENT)
         self._here = True
         answer = await call(*args, **options)
         self._here, self._past = False, True
-        self._strike(ANSWERED)
+        self._die_at(ANSWERED)
         return answer
 
     def _committed(self) -> None:
         if self._here:
-            self._strike(COMMITTED)
+            self._die_at(COMMITTED)
 
-    def _strike(self, point: str) -> None:
+    def _die_at(self, point: str) -> None:
         if point == self._point:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -71,10 +74,10 @@ class Death:
         # Called by SQLite when a statement is about to run, on the writer's thread.
         if self._here:
             self.statements += 1
-            self._strike(str(self.statements))
+            self._die_at(str(self.statements))
 
 
-def _hearing(execute: Callable[..., None], committed: Callable[[], None]) -> Callable[..., None]:
+def _with_commit_hook(execute: Callable[..., None], committed: Callable[[], None]) -> Callable[..., None]:
     def executed(writer: SQLiteWriter, db: sqlite3.Connection, statement: str, **options: Any) -> None:
         execute(writer, db, statement, **options)
         if statement == "COMMIT":

@@ -34,8 +34,8 @@ VICTIM = "victim"  # the user of the run that a scene is about
 JOB = "job"  # the id of the job that a scene is about
 
 
-class Shot(msgspec.Struct, frozen=True):
-    """One time a scene was played: where it died, what it ended with, and how many statements its call took."""
+class Play(msgspec.Struct, frozen=True):
+    """One play of a scene: where it died, what it ended with, and how many statements its call took."""
 
     point: str
     file: str
@@ -44,7 +44,7 @@ class Shot(msgspec.Struct, frozen=True):
 
     @property
     def died(self) -> bool:
-        """Tell whether it came to the point."""
+        """Whether it came to the point."""
         return os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == signal.SIGKILL
 
 
@@ -109,18 +109,18 @@ Act = Callable[[Scheduler], Awaitable[object]]
 
 @dataclass(frozen=True)
 class Scene:
-    """What is submitted, what the process does that dies, and of which call to the store it dies.
+    """What is submitted, what the process does that dies, and during which call of the store it dies.
 
-    `leaves` are the tasks of the runs that the victim leaves behind or calls in that call. `inherited`: another process
-    has executed the victim, and died of it.
+    `leaves` are the tasks of the runs that the victim submits or calls in that call. `taken_over`: another process has
+    executed the victim before, and died.
     """
 
     submission: Submission
     verb: str = "step"
     is_it: Callable[..., bool] = lambda *_: True
     leaves: tuple[str, ...] = ()
-    after: Act | None = None  # once everything due has been executed; by default that is all
-    inherited: bool = False
+    after: Act | None = None  # once everything due has been executed; by default nothing
+    taken_over: bool = False
 
     async def play(self, app: Scheduler) -> None:
         """Submit, execute, and whatever comes then."""
@@ -175,8 +175,8 @@ SCENES = {
         _of("pay", then=[("note", {"n": 1}), ("note", {"n": 2})]), is_it=_settles(RunState.SUCCEEDED), leaves=_TWO
     ),
     "on failure": Scene(_of("give_up", on_failure=_BOTH), is_it=_settles(RunState.FAILED), leaves=("note", "leave")),
-    "on failure, by an heir": Scene(
-        _of("poison", on_failure=_BOTH), is_it=_settles(RunState.FAILED), leaves=("note", "leave"), inherited=True
+    "on failure, by another worker": Scene(
+        _of("poison", on_failure=_BOTH), is_it=_settles(RunState.FAILED), leaves=("note", "leave"), taken_over=True
     ),
     "ask": Scene(_of("ask"), is_it=_settles(RunState.WAITING)),
     "call": Scene(_of("call", {"task": "note"}), is_it=_settles(RunState.WAITING), leaves=("note",)),
@@ -193,22 +193,22 @@ SCENES = {
 
 
 def main(name: str, folder: str, seed: str, most: str) -> None:
-    """Play the scene at all points, and say what happened."""
+    """Play the scene at all points, and print what happened."""
     scene = SCENES[name]
     whole = _play(scene, Path(folder, "whole.db"), NOWHERE)
-    _say(whole)
+    _print(whole)
     numbers = range(1, whole.statements + 1)
     chosen = sorted(Random(int(seed)).sample(numbers, min(int(most), len(numbers))))
     for point in (*NAMED, *map(str, chosen)):
-        _say(_play(scene, Path(folder, f"{point}.db"), point))
+        _print(_play(scene, Path(folder, f"{point}.db"), point))
 
 
-def _play(scene: Scene, file: Path, point: str) -> Shot:
+def _play(scene: Scene, file: Path, point: str) -> Play:
     count = file.with_suffix(".count")
-    if scene.inherited:
+    if scene.taken_over:
         _fork(scene, file, NOWHERE, count)
     status = _fork(scene, file, point, count)
-    return Shot(point, str(file), status, int(count.read_text()) if count.exists() else 0)
+    return Play(point, str(file), status, int(count.read_text()) if count.exists() else 0)
 
 
 def _fork(scene: Scene, file: Path, point: str, count: Path) -> int:
@@ -228,14 +228,14 @@ def _fork(scene: Scene, file: Path, point: str, count: Path) -> int:
 async def _perform(scene: Scene, file: str, point: str) -> int:
     app = stage_on(file)
     death = Death(point, scene.verb, scene.is_it)
-    death.lie_in_wait(app)
+    death.install(app)
     async with app:
         await scene.play(app)
     return death.statements
 
 
-def _say(shot: Shot) -> None:
-    sys.stdout.write(msgspec.json.encode(shot).decode() + "\n")
+def _print(play: Play) -> None:
+    sys.stdout.write(msgspec.json.encode(play).decode() + "\n")
     sys.stdout.flush()
 
 

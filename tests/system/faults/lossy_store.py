@@ -1,4 +1,4 @@
-"""Faults for a scheduler of a test process: a store that loses calls and replies."""
+"""A scheduler whose store loses calls and replies."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.support.lossy_store import LossyStore
 
 
 class HastyClock(SystemClock):
-    """A clock whose sleepers wait a twentieth of what they ask for: so that repeating calls takes no minutes."""
+    """A clock whose sleeps take a twentieth of their time, so that repeated calls take no minutes."""
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, briefly."""
         await super().sleep(seconds / 20)
 
 
-def put_behind_lossy_line(app: Scheduler, random: Random) -> LossyStore:
-    """Put the scheduler's store behind a line that loses what its `chance` says: nothing, until that is set."""
+def make_lossy(app: Scheduler, random: Random) -> LossyStore:
+    """Let the store of a scheduler lose calls; its `chance` is 0 until the test sets it."""
     store = LossyStore(app._store, random=random)
     app._store = store
     app._client = Client(store, HastyClock())

@@ -1,4 +1,4 @@
-"""A line to a PostgreSQL server that can be cut before a COMMIT reaches it, or when it is done and not yet answered."""
+"""A proxy that cuts connections to a PostgreSQL server before a COMMIT, or after it and before its answer."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from random import Random
 
-from tests.system.faults.proxy import HOST, Cut, Line, Proxy, serving
+from tests.system.faults.proxy import HOST, Cut, ProxiedConnection, Proxy, serving
 
 LENGTH = 4  # bytes that say how long a message is, themselves included
 COMMIT = b"COMMIT"
 
 
 class PostgresProxy(Proxy):
-    """Passes on what is said to and by a PostgreSQL server; what counts as a call is a COMMIT."""
+    """Passes on the messages to and from a PostgreSQL server; a call is a COMMIT."""
 
     def url_of(self, database: str) -> str:
-        """Return what laneway takes; nothing is encrypted, because the line has to be read."""
+        """Return the URL of a store; nothing is encrypted, because the proxy reads the messages."""
         return f"postgresql://postgres@{HOST}:{self.port}/{database}?sslmode=disable&gssencmode=disable"
 
-    def line(self, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> Line:
-        """Return what passes on one connection."""
-        return _PostgresLine(self, asking, answering)
+    def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ProxiedConnection:
+        """Return what serves one connection."""
+        return _PostgresConnection(self, reader, writer)
 
 
-class _PostgresLine(Line):
-    def __init__(self, proxy: Proxy, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> None:
-        super().__init__(proxy, asking, answering)
+class _PostgresConnection(ProxiedConnection):
+    def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(proxy, reader, writer)
         self._prepared: dict[bytes, bytes] = {}
         self._silent = False  # from the next COMMIT on
 
     async def _requests(self, server: asyncio.StreamWriter) -> None:
         messages = _Messages(typed=False)
-        while data := await self._asking.read(1 << 16):
+        while data := await self._reader.read(1 << 16):
             for message in messages.feed(data):
                 cut = self._proxy.judge(call=self._commits(message))
                 if cut is Cut.BEFORE:
@@ -48,11 +48,11 @@ class _PostgresLine(Line):
             for message in messages.feed(data):
                 if self._silent and message[:1] == b"C" and message[5:].rstrip(b"\0") == COMMIT:
                     return
-                self._answering.write(message)
-            await self._answering.drain()
+                self._writer.write(message)
+            await self._writer.drain()
 
     def _commits(self, message: bytes) -> bool:
-        """Tell whether this has a transaction committed: said in words, or by the name of what was prepared."""
+        """Tell whether this message commits a transaction: by its text, or by the name of a prepared statement."""
         match message[:1]:
             case b"P":
                 name, query, *_ = message[5:].split(b"\0")
@@ -66,7 +66,7 @@ class _PostgresLine(Line):
 
 
 class _Messages:
-    """Tells messages apart; the first that a client sends has no type."""
+    """Splits bytes into messages; the first message of a client has no type."""
 
     def __init__(self, *, typed: bool) -> None:
         self._typed, self._left = typed, b""
@@ -82,5 +82,5 @@ class _Messages:
 
 
 def postgres_proxy_to(port: int, random: Random | None = None) -> AbstractContextManager[PostgresProxy]:
-    """Put a line in front of the PostgreSQL server at that port of this machine."""
+    """Put a proxy in front of the PostgreSQL server at that port of this machine."""
     return serving(PostgresProxy(port, random))

@@ -1,8 +1,8 @@
-"""A line to a server that can be cut, before a request reaches the server or after it has been done there.
+"""A proxy that cuts connections to a server, before a request reaches the server or after it was executed there.
 
-It runs on a thread of its own, because who calls the store may block. Bytes are passed on as they are; requests are
-told apart by the server's protocol, so that a cut falls between two of them and never inside of one. What counts as a
-call is a script on Redis, and the COMMIT of a transaction on PostgreSQL.
+It runs on a thread of its own, because the caller of the store may block. Bytes are passed on as they are; the proxy
+reads requests by the server's protocol, so that a cut falls between two of them and never inside one. A call is a
+script on Redis, and the COMMIT of a transaction on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -27,18 +27,17 @@ P = TypeVar("P", bound="Proxy")
 
 
 class Cut(Enum):
-    """Where the line is cut."""
+    """Where the connection is cut."""
 
     BEFORE = "before the call has an effect"
     AFTER = "after the call had its effect, and before its answer"
 
 
 class Proxy:
-    """Passes on what is said to and by the server at `port`, and cuts lines as told.
+    """Passes requests and answers on to and from the server at a port, and cuts connections.
 
-    `plan` says what becomes of the next calls of scripts, one each: None passes it on. After the plan, a `chance` of
-    them is cut, on either side. `requests` counts all that was asked, `calls` the scripts, `cuts` what was cut. `open`
-    says whether new lines are taken at all.
+    `plan` says what becomes of the next calls, one each: None passes it on. After the plan, a share `chance` of the
+    calls is cut, on either side. `requests`, `calls`, `cuts` count. `open` says whether new connections are accepted.
     """
 
     def __init__(self, port: int, random: Random | None = None) -> None:
@@ -48,7 +47,7 @@ class Proxy:
         self.open = True
         self.port = 0
         self._server_port, self._random = port, random or Random(0)
-        self._lines: set[asyncio.Task[None]] = set()
+        self._connections: set[asyncio.Task[None]] = set()
 
     @property
     def url(self) -> str:
@@ -62,29 +61,29 @@ class Proxy:
         ready.set()
         await stop.wait()
         server.close()
-        for line in list(self._lines):
-            line.cancel()
-        await asyncio.gather(*self._lines, return_exceptions=True)
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
         await asyncio.sleep(0)  # a transport closes its socket in the loop's next turn
 
-    async def _take(self, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> None:
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._lines.add(task)
-        task.add_done_callback(self._lines.discard)
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
         try:
             if self.open:
                 with suppress(OSError):
-                    await self.line(asking, answering).pass_on(self._server_port)
+                    await self.connection(reader, writer).pass_on(self._server_port)
         finally:
-            answering.transport.abort()
+            writer.transport.abort()
 
-    def line(self, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> Line:
-        """Return what passes on one connection."""
-        return _RedisLine(self, asking, answering)
+    def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ProxiedConnection:
+        """Return what serves one connection."""
+        return _RedisConnection(self, reader, writer)
 
     def judge(self, *, call: bool) -> Cut | None:
-        """Tell what becomes of a request, which is a call or something else."""
+        """Decide what becomes of a request, which is a call or something else."""
         self.requests += 1
         if not call:
             return None
@@ -97,11 +96,11 @@ class Proxy:
         return cut
 
 
-class Line(ABC):
-    """One connection: what is asked goes one way, the answers the other, until either side or a cut ends it."""
+class ProxiedConnection(ABC):
+    """One connection: requests go one way, answers the other, until either side or a cut ends it."""
 
-    def __init__(self, proxy: Proxy, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> None:
-        self._proxy, self._asking, self._answering = proxy, asking, answering
+    def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._proxy, self._reader, self._writer = proxy, reader, writer
 
     async def pass_on(self, port: int) -> None:
         reader, writer = await asyncio.open_connection(HOST, port)
@@ -116,22 +115,22 @@ class Line(ABC):
 
     @abstractmethod
     async def _requests(self, server: asyncio.StreamWriter) -> None:
-        """Pass on what is asked, until a cut."""
+        """Pass on requests, until a cut."""
 
     @abstractmethod
     async def _answers(self, server: asyncio.StreamReader) -> None:
-        """Pass on what is answered, until a cut."""
+        """Pass on answers, until a cut."""
 
 
-class _RedisLine(Line):
-    def __init__(self, proxy: Proxy, asking: asyncio.StreamReader, answering: asyncio.StreamWriter) -> None:
-        super().__init__(proxy, asking, answering)
+class _RedisConnection(ProxiedConnection):
+    def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(proxy, reader, writer)
         self._asked = self._answered = 0
         self._kept: int | None = None  # the first answer that is not passed on
 
     async def _requests(self, server: asyncio.StreamWriter) -> None:
         requests = hiredis.Reader()
-        while data := await self._asking.read(1 << 16):
+        while data := await self._reader.read(1 << 16):
             requests.feed(data)
             for request in _all(requests):
                 cut = self._proxy.judge(call=request[0].upper() in SCRIPTS)
@@ -150,8 +149,8 @@ class _RedisLine(Line):
             self._answered += sum(1 for _ in _all(answers))
             if self._kept is not None and self._answered >= self._kept:
                 return
-            self._answering.write(data)
-            await self._answering.drain()
+            self._writer.write(data)
+            await self._writer.drain()
 
 
 def _all(reader: hiredis.Reader) -> Iterator[Any]:
@@ -161,7 +160,7 @@ def _all(reader: hiredis.Reader) -> Iterator[Any]:
 
 @contextmanager
 def proxy_to(port: int, random: Random | None = None) -> Iterator[Proxy]:
-    """Put a line in front of the Redis server at that port of this machine."""
+    """Put a proxy in front of the Redis server at that port of this machine."""
     with serving(Proxy(port, random)) as proxy:
         yield proxy
 

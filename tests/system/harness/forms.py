@@ -23,7 +23,7 @@ def sized(short: int, long: int) -> int:
     return long if LONG else short
 
 
-def time_limit(*, short: int = 60, long: int = 900) -> pytest.MarkDecorator:
+def time_limit(*, short: int = 120, long: int = 900) -> pytest.MarkDecorator:
     """Mark a test with the seconds that it may take."""
     return pytest.mark.timeout(sized(short, long))
 

@@ -143,8 +143,7 @@ class Stage:
     async def client(self, **settings: Any) -> AsyncIterator[Scheduler]:
         """Use the store from the test's own process, with the tasks of the app."""
         client = Scheduler(self.url, lanes=LANES, **settings)
-        for task in app.tasks:
-            client._registry.add(task)
+        add_tasks(client, app)
         async with client:
             yield client
 
@@ -195,6 +194,12 @@ class Stage:
         """Print the end of what each process wrote to stderr."""
         for process in self.processes:
             report(f"--- {process.name} (exit {process.exit_code})\n{process.stderr[-SHOWN:]}")
+
+
+def add_tasks(client: Scheduler, app: Scheduler) -> None:
+    """Let a client submit the tasks of an app that other processes execute."""
+    for task in app.tasks:
+        client._registry.add(task)
 
 
 @contextmanager

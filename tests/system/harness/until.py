@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-PATIENCE = 30.0  # seconds a fact may take before the test gives up on it
+PATIENCE = 60.0  # seconds a fact may take before the test gives up on it
 
 
 async def until(fact: Callable[[], bool | Awaitable[bool]], what: str, *, within: float = PATIENCE) -> float:

@@ -1,4 +1,4 @@
-"""The app of `test_killed_handlers`: a task for every kind of handler, all in lanes of one slot."""
+"""An app with a task for every kind of handler, each in a lane of one slot."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from random import Random
 import msgspec
 
 from laneway import StoreMoved, StoreUnavailable, Submission
-from tests.system.faults.lossy_store import put_behind_lossy_line
+from tests.system.faults.lossy_store import make_lossy
 from tests.system.load.app import app, journal, stroll
 from tests.system.load.mixed_load import load
 from tests.system.oracle.journal import Accepted, Unanswered
@@ -37,9 +37,9 @@ async def main(plan: Plan) -> None:
     """Submit what is planned."""
     random = Random(plan.seed)
     if plan.lossy:
-        line = put_behind_lossy_line(app, random)
+        store = make_lossy(app, random)
         await app.open()
-        line.chance = plan.lossy
+        store.chance = plan.lossy
     parcels = _batches(plan) if plan.batch else _singles(plan, random)
     await asyncio.gather(*(_submit_all(parcels, plan.pause) for _ in range(CALLERS)))
     if not plan.lossy:

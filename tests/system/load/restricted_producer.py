@@ -2,8 +2,8 @@
 
 `python -m tests.system.load.restricted_producer '{"largest": 65536}'`
 
-For each submission it prints a line of JSON: the id that was accepted, or the error in full. Waiting is cut short, the
-rest is what every caller of `submit` has.
+For each submission it prints a line of JSON: the id that was accepted, or the whole error. Its clock does not sleep;
+everything else is as for every caller of `submit`.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Plan(msgspec.Struct, frozen=True):
 
     count: int = 1
     size: int = 10
-    largest: int | None = None  # bytes a file may have, until a submission is refused; then, and once more, without
-    bound: bool = False  # to the modes of files, as every user but root is
+    largest: int | None = None  # bytes that a file may have until a submission is refused; then once more without
+    obey_modes: bool = False  # of files, as every user but root has to
 
 
-class ImpatientClock(SystemClock):
-    """The system's clock, for one who does not wait to try again."""
+class SleeplessClock(SystemClock):
+    """The system's clock, with sleeps that take no time."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
 
 
 async def main(plan: Plan) -> None:
-    """Submit, and say what came of it."""
-    app = Scheduler(clock=ImpatientClock(), busy_timeout=1)
+    """Submit, and print what came of it."""
+    app = Scheduler(clock=SleeplessClock(), busy_timeout=1)
 
     @app.task
     def take(text: str) -> None:
@@ -60,13 +60,13 @@ async def main(plan: Plan) -> None:
 
 async def submit(app: Scheduler, size: int) -> bool:
     """Submit a run; tell whether it was accepted."""
-    said: dict[str, Any] = {}
+    printed: dict[str, Any] = {}
     try:
-        said["accepted"] = (await app.submit("take", {"text": "x" * size})).run_id
+        printed["accepted"] = (await app.submit("take", {"text": "x" * size})).run_id
     except LanewayError as error:
-        said |= {"error": type(error).__name__, "text": str(error), "maybe_done": getattr(error, "maybe_done", None)}
-    print(json.dumps(said), flush=True)  # noqa: T201 - that is how it talks
-    return "accepted" in said
+        printed |= {"error": type(error).__name__, "text": str(error), "maybe_done": getattr(error, "maybe_done", None)}
+    print(json.dumps(printed), flush=True)  # noqa: T201 - the test reads it
+    return "accepted" in printed
 
 
 def limit_files(size: int) -> None:
@@ -91,6 +91,6 @@ if __name__ == "__main__":
     what = msgspec.json.decode(sys.argv[1], type=Plan)
     if what.largest is not None:
         limit_files(what.largest)
-    if what.bound and os.geteuid() == 0:
+    if what.obey_modes and os.geteuid() == 0:
         obey_modes()
     asyncio.run(main(what))

@@ -29,7 +29,7 @@ from laneway.engine.common import processes
 from laneway.engine.common.clock import SystemClock
 from laneway.engine.services.lease_clock import LeaseClock
 from laneway.engine.worker.attempt_table import AttemptTable
-from tests.system.faults.lossy_store import put_behind_lossy_line
+from tests.system.faults.lossy_store import make_lossy
 from tests.system.load.app import app, journal
 from tests.system.oracle.journal import LeaseChecked, Ready
 
@@ -51,20 +51,20 @@ async def main(faults: Faults) -> None:
         mock.patch("laneway.engine.worker.worker.mark", _mark_of_elsewhere).start()
     if faults.clock:
         mock.patch.object(SystemClock, "now", side_effect=partial(_wrong_by, Path(faults.clock))).start()
-    line = put_behind_lossy_line(app, Random(os.getpid())) if faults.lossy else None
+    store = make_lossy(app, Random(os.getpid())) if faults.lossy else None
 
     def on_ready() -> None:
         journal().write(Ready)
-        if line is not None:
-            line.chance = faults.lossy  # not before: a worker that cannot register ends, and says so
+        if store is not None:
+            store.chance = faults.lossy  # not before: a worker that cannot register ends, and says so
 
     loop = asyncio.get_running_loop()
     stopping = []
     loop.add_signal_handler(signal.SIGTERM, lambda: stopping.append(loop.create_task(app.stop(10))))
     await app.work(ready=on_ready)
     await asyncio.gather(*stopping)
-    if line is not None:
-        line.chance = 0  # closing calls the store no more, so there is nothing to lose
+    if store is not None:
+        store.chance = 0  # closing calls the store no more, so there is nothing to lose
     await app.aclose()
 
 

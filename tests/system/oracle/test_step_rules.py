@@ -14,6 +14,7 @@ import pytest_asyncio
 from laneway import Event, Run, Scheduler
 from laneway.core.records.memos import Memo, MemoKind
 from laneway.core.records.states import RunState
+from tests.system.harness.stage import add_tasks
 from tests.system.load import step_app
 from tests.system.load.app import LANES, journal
 from tests.system.load.step_app import ATTEMPTS
@@ -48,8 +49,7 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     journal.cache_clear()
     plans = _plans()
     async with Scheduler("memory://", lanes=LANES) as app:
-        for task in step_app.app.tasks:
-            app._registry.add(task)
+        add_tasks(app, step_app.app)
         for plan in plans:
             follow_ups = {"then": plan.then, "on_failure": plan.on_failure}
             after = {option: [(one.task, one.args) for one in given] for option, given in follow_ups.items()}

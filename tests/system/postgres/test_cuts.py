@@ -19,7 +19,7 @@ import pytest
 from laneway.core.records.run import Receipt
 from laneway.errors import StoreUnavailable
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.connection import Link, connect_bare, empty_schema
+from laneway.stores.postgres.server.connection import ServerConnection, connect_bare, empty_schema
 from laneway.stores.postgres.store import PostgresStore
 from laneway.testing import FakeClock, Hand
 from laneway.testing.servers import postgres_server
@@ -49,7 +49,7 @@ class Lines:
     """A server behind a line that can be cut, and a line that holds."""
 
     proxy: PostgresProxy
-    direct: Link
+    direct: ServerConnection
     address: Address
 
     def __post_init__(self) -> None:

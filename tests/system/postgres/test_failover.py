@@ -25,10 +25,10 @@ from tests.system.load.app import hold, hold_in_thread, linger, stroll
 from tests.system.oracle.check import check, check_after_loss
 from tests.system.oracle.journal import Accepted, Entry, Started, Unanswered
 
-pytestmark = [pytest.mark.system, time_limit(short=120)]
+pytestmark = [pytest.mark.system, time_limit()]
 
 RUNS = sized(120, 200)  # per fail-over
-SOON = 10  # seconds: a worker whose calls fail waits for 5 of them at most, and a client for 8
+SOON = 30  # seconds: a worker whose calls fail waits for 5 of them at most, a client for 8; a machine may be busy
 
 
 def both(one: PostgresServer, other: PostgresServer, more: str = "") -> str:

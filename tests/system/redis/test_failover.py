@@ -23,9 +23,10 @@ from tests.system.load.app import linger
 from tests.system.oracle.check import check_after_loss
 from tests.system.oracle.journal import Started
 
-pytestmark = [pytest.mark.system, time_limit(short=120)]
+pytestmark = [pytest.mark.system, time_limit()]
 
 SECRET = "secret"
+SOON = 30  # seconds: a worker whose calls fail waits for 5 of them at most, a client for 8; a machine may be busy
 
 
 async def _under_load(stage: Stage, seed: int) -> tuple[list[Process], Process]:
@@ -100,4 +101,4 @@ async def test_a_cluster_promotes_a_replica_and_the_work_goes_on(stage: Stage) -
 def _tell(took: Sequence[tuple[float, float]], gone: int) -> None:
     chosen, went_on = map(max, zip(*took, strict=True))
     report(f"another master after {chosen:.1f} s; went on {went_on:.1f} s later; {gone} acknowledged runs gone")
-    assert went_on < 10
+    assert went_on < SOON

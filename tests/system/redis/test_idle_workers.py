@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from statistics import median
 
 import pytest
 
@@ -70,5 +71,5 @@ async def test_work_starts_at_once_though_the_wake_ups_line_was_cut(stage: Stage
                 await client.result(receipt, timeout=10)
             await stage.stop(worker)
             await check(stage, client)
-    report(f"started within {max(waits):.2f} s of the cut")
-    assert max(waits) < 1
+    report(f"started within {median(waits):.2f} s of the cut (median)")
+    assert median(waits) < 0.4, "a worker that polls once a second takes 0.5 s"

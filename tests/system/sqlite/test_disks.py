@@ -38,7 +38,7 @@ from tests.system.oracle.journal import Accepted
 
 pytestmark = [pytest.mark.system, time_limit()]
 
-Said = list[dict[str, Any]]
+Printed = list[dict[str, Any]]
 NOBODY = 65534
 DISK = os.environ.get("LANEWAY_TEST_DISK")  # where temporary files are on a disk; None if they are anyway
 
@@ -49,16 +49,18 @@ def tmp_path() -> Iterator[Path]:
         yield Path(folder)
 
 
-async def visit(stage: Stage, **plan: Any) -> Said:
-    """Let a process submit what the plan says; return what it was told."""
-    visitor = stage.python("visitor", "-m", "tests.system.load.restricted_producer", msgspec.json.encode(plan).decode())
-    assert await visitor.ended() == 0, visitor.stderr
-    assert "Traceback" not in visitor.stderr
-    return [json.loads(line) for line in visitor.stdout.splitlines()]
+async def submit(stage: Stage, **plan: Any) -> Printed:
+    """Let a process submit what the plan says; return what it printed."""
+    producer = stage.python(
+        "restricted", "-m", "tests.system.load.restricted_producer", msgspec.json.encode(plan).decode()
+    )
+    assert await producer.ended() == 0, producer.stderr
+    assert "Traceback" not in producer.stderr
+    return [json.loads(line) for line in producer.stdout.splitlines()]
 
 
-def accepted(said: Said) -> set[str]:
-    return {line["accepted"] for line in said if "accepted" in line}
+def accepted(printed: Printed) -> set[str]:
+    return {line["accepted"] for line in printed if "accepted" in line}
 
 
 async def ids(stage: Stage) -> set[str]:
@@ -70,9 +72,9 @@ async def ids(stage: Stage) -> set[str]:
 
 
 async def test_a_full_disk_refuses_clearly_and_what_was_accepted_stays(stage: Stage) -> None:
-    said = await visit(stage, count=1000, size=20_000, largest=2 * 2**20)
+    printed = await submit(stage, count=1000, size=20_000, largest=2 * 2**20)
 
-    *before, refused, after = said
+    *before, refused, after = printed
     report(f"{len(before)} accepted, then: {refused['text']}")
     assert len(before) > 20
     assert refused["error"] == "StoreUnavailable"
@@ -81,9 +83,9 @@ async def test_a_full_disk_refuses_clearly_and_what_was_accepted_stays(stage: St
     )
     assert "accepted" in after  # there is room again, and the same process goes on
     stored = await ids(stage)
-    assert stored >= accepted(said)
+    assert stored >= accepted(printed)
     # A commit that failed says that it may have happened; it happened at most once.
-    assert len(stored) <= len(accepted(said)) + bool(refused["maybe_done"])
+    assert len(stored) <= len(accepted(printed)) + bool(refused["maybe_done"])
 
 
 async def test_a_worker_survives_a_full_disk_and_goes_on_when_there_is_room(stage: Stage) -> None:
@@ -176,7 +178,7 @@ def elsewhere(stage: Stage) -> Iterator[Path]:
 
 @pytest.mark.parametrize("what", ["file", "folder", "both", "both, in use"])
 async def test_a_file_that_cannot_be_written_is_refused_with_advice(stage: Stage, elsewhere: Path, what: str) -> None:
-    before = accepted(await visit(stage, count=3))
+    before = accepted(await submit(stage, count=3))
     with closing(sqlite3.connect(stage.file)) as db:
         if "in use" in what:
             db.execute("SELECT count(*) FROM run").fetchone()  # now the log is there, too
@@ -184,7 +186,7 @@ async def test_a_file_that_cannot_be_written_is_refused_with_advice(stage: Stage
             file.chmod(0o444 if what != "folder" else 0o666)
         elsewhere.chmod(0o777 if what == "file" else 0o555)
 
-        [refused] = await visit(stage, bound=True)
+        [refused] = await submit(stage, obey_modes=True)
 
         elsewhere.chmod(0o755)
         for file in elsewhere.iterdir():
@@ -196,12 +198,12 @@ async def test_a_file_that_cannot_be_written_is_refused_with_advice(stage: Stage
     assert refused["text"].endswith(f"give this user the right to write it and its folder {elsewhere}")
     assert refused["maybe_done"] is False
     assert await ids(stage) == before
-    after = accepted(await visit(stage))
+    after = accepted(await submit(stage))
     assert await ids(stage) == before | after
 
 
 async def test_another_users_lock_file_is_no_hindrance(stage: Stage, elsewhere: Path) -> None:
-    before = accepted(await visit(stage, count=3))
+    before = accepted(await submit(stage, count=3))
     elsewhere.chmod(0o777)
     stage.file.chmod(0o666)
     lock = elsewhere / "laneway.db-lock"
@@ -209,10 +211,10 @@ async def test_another_users_lock_file_is_no_hindrance(stage: Stage, elsewhere: 
     if os.geteuid() == 0:
         os.chown(lock, NOBODY, NOBODY)
 
-    said = await visit(stage, bound=True)
+    printed = await submit(stage, obey_modes=True)
 
-    assert len(accepted(said)) == 1
-    assert await ids(stage) == before | accepted(said)
+    assert len(accepted(printed)) == 1
+    assert await ids(stage) == before | accepted(printed)
 
 
 # Damaged
@@ -246,7 +248,7 @@ async def test_a_file_damaged_while_nobody_uses_it_is_refused_and_a_backup_resto
     back_up(stage.file, backup)
     scribble(stage.file)
 
-    [refused] = await visit(stage)
+    [refused] = await submit(stage)
     code, found = await doctor(stage)
 
     assert (refused["error"], refused["maybe_done"]) == ("StoreUnavailable", False)
@@ -275,7 +277,7 @@ async def test_a_file_damaged_while_a_worker_runs_is_reported_and_a_backup_resto
         scribble(stage.file)
         db.execute("COMMIT")
     await stage.printed(worker, "the file is damaged")
-    [refused] = await visit(stage)
+    [refused] = await submit(stage)
     code, _ = await doctor(stage)
 
     assert (refused["error"], code) == ("StoreUnavailable", 1)

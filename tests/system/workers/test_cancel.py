@@ -9,23 +9,20 @@ import pytest
 from laneway.core.records.states import RunState
 from tests.support.stoppable_handlers import Notes
 from tests.system.harness.forms import report, time_limit
-from tests.system.harness.stage import Stage
+from tests.system.harness.stage import Stage, add_tasks
 from tests.system.harness.until import until
 from tests.system.load.kinds_app import app
 
 pytestmark = pytest.mark.system
 
 SAMPLES = 50
-PROMISED = 0.2  # seconds: what the 99th percentile stays under
-ROUNDS = 3
 
 
 @time_limit()
-async def test_a_handler_in_another_process_is_cancelled_within_milliseconds(stage: Stage) -> None:
+async def test_a_handler_in_another_process_is_cancelled_without_polling(stage: Stage) -> None:
     notes = Notes(stage.folder)
-    slowest = list[float]()
     async with stage.client() as client:
-        client._registry.add(app.tasks.get("async"))
+        add_tasks(client, app)
         worker = await stage.laneway_worker("tests.system.load.kinds_app:app")
 
         async def cancelled() -> float:
@@ -37,23 +34,19 @@ async def test_a_handler_in_another_process_is_cancelled_within_milliseconds(sta
             assert run.state is RunState.CANCELLED
             return time.perf_counter() - began
 
-        # As `make bench` does: the best of three, because others use this machine too.
-        while len(slowest) < ROUNDS and min(slowest, default=PROMISED) >= PROMISED:
-            took = sorted([await cancelled() for _ in range(SAMPLES)])
-            slowest.append(took[-1])
-            p50, p99 = took[SAMPLES // 2] * 1000, took[-1] * 1000
-            report(f"cancel across processes: p50 {p50:.1f} ms, p99 {p99:.1f} ms of {SAMPLES}")
+        took = sorted([await cancelled() for _ in range(SAMPLES)])
+        p50, p99 = took[SAMPLES // 2] * 1000, took[-1] * 1000
+        report(f"cancel across processes: p50 {p50:.1f} ms, p99 {p99:.1f} ms of {SAMPLES}")
         await stage.stop(worker)
 
-    assert min(slowest) < PROMISED
+    assert p50 < 250, "a worker that polls once a second takes 500 ms"
 
 
 @time_limit()
 async def test_what_a_killed_worker_executed_ends_at_once_although_no_worker_is_up(stage: Stage) -> None:
     notes, names = Notes(stage.folder), ("async", "thread that looks", "process that looks")
     async with stage.client() as client:
-        for name in names:
-            client._registry.add(app.tasks.get(name))
+        add_tasks(client, app)
         worker = await stage.laneway_worker("tests.system.load.kinds_app:app")
         runs = [(await client.submit(name, {"folder": str(stage.folder)})).run_id for name in names]
         await until(lambda: all(map(notes.begun, runs)), "the handlers begin")

@@ -17,7 +17,7 @@ from tests.system.oracle.journal import Accepted, Started, Unanswered
 pytestmark = pytest.mark.system
 
 
-@time_limit(short=120)
+@time_limit()
 @pytest.mark.parametrize("workers", [2, 3])
 async def test_workers_share_one_file_and_keep_every_limit(stage: Stage, workers: int) -> None:
     random, count = seeded(), sized(150, 5000)
@@ -51,7 +51,7 @@ async def test_workers_share_one_file_and_keep_every_limit(stage: Stage, workers
     assert (figures.taken_over, figures.failed, figures.twice) == (0, 0, 0)
 
 
-@time_limit(short=120)
+@time_limit()
 async def test_calls_whose_replies_are_lost_are_repeated_and_nothing_doubles(stage: Stage) -> None:
     random, count = seeded(), sized(100, 3000)
     fleet = [stage.worker(concurrency=8, lossy=0.1) for _ in range(2)]
@@ -72,7 +72,7 @@ async def test_calls_whose_replies_are_lost_are_repeated_and_nothing_doubles(sta
     assert (figures.taken_over, figures.failed, figures.twice) == (0, 0, 0)
 
 
-@time_limit(short=120)
+@time_limit()
 async def test_a_producer_killed_in_the_middle_of_submits_leaves_what_was_acknowledged(stage: Stage) -> None:
     random, kills, batch = seeded(), sized(8, 150), 20
     for kill in range(kills):

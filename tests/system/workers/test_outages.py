@@ -11,7 +11,7 @@ import pytest
 from laneway.core.records.events import LAPSED
 from laneway.core.records.states import RunState
 from laneway.engine.handlers.task import Task
-from tests.system.harness.forms import LONG, SHORT_LEASE, on_all_stores, report, seeded, sized, time_limit
+from tests.system.harness.forms import LONG, SHORT_LEASE, report, seeded, sized, time_limit
 from tests.system.harness.stage import Stage, locked
 from tests.system.harness.until import until
 from tests.system.load.app import block, exhaust, hold, hold_in_thread, linger, stroll
@@ -144,9 +144,9 @@ async def test_a_late_result_of_a_frozen_worker_is_refused_and_changes_nothing(
     assert figures.by_process == {frozen.name: 2, other.name: 2}
 
 
-@on_all_stores
+# On these stores a submission claims ahead for an idle worker.
+@pytest.mark.parametrize("stage", ["redis", "postgres"], indirect=True)
 async def test_what_a_frozen_worker_is_given_and_loses_it_does_not_begin_when_it_goes_on(stage: Stage) -> None:
-    """It rests and has lent its next step, so a submission has its runs claimed for it while it stands still."""
     frozen = stage.worker(concurrency=2, log_checks=True, **LEASE)
     await stage.ready(frozen)
     async with stage.client() as client:

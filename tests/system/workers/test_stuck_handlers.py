@@ -139,7 +139,7 @@ async def test_a_signal_during_the_drain_ends_it(stage: Stage) -> None:
         worker.signal(signal.SIGTERM)
         await stage.printed(worker, "stopping: 2 runs")
         worker.signal(signal.SIGTERM)
-        code = await worker.ended(within=10)
+        code = await worker.ended(within=20)
 
         assert code == 1
         assert (await client.get(neighbour)).state == "pending"
@@ -158,4 +158,4 @@ async def test_a_handler_whose_run_was_abandoned_does_not_keep_its_worker_from_e
         await stage.printed(worker, "is not this worker's any more, taken over or abandoned")
         worker.signal(signal.SIGTERM)
 
-        assert await worker.ended(within=10) == 0
+        assert await worker.ended(within=20) == 0

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.system, time_limit()]
 MILLISECOND = 1_000_000
 
 
-async def test_an_idle_worker_of_another_process_starts_a_run_within_100_ms(stage: Stage) -> None:
+async def test_an_idle_worker_of_another_process_is_woken_and_does_not_poll(stage: Stage) -> None:
     worker = stage.worker()
     await stage.ready(worker)
     async with stage.client() as client:
@@ -30,10 +30,10 @@ async def test_an_idle_worker_of_another_process_starts_a_run_within_100_ms(stag
         await check(stage, client)
 
     report(f"started {median(waits):.1f} ms after submit (median of {len(waits)}; longest {max(waits):.0f} ms)")
-    assert median(waits) < 100
+    assert median(waits) < 250, "a worker that polls once a second takes 500 ms"
 
 
-async def test_a_worker_that_cannot_be_woken_looks_for_itself_each_second(stage: Stage) -> None:
+async def test_a_worker_that_cannot_be_woken_polls_each_second(stage: Stage) -> None:
     worker = stage.worker()
     await stage.ready(worker)
     async with stage.client() as client:
@@ -46,7 +46,7 @@ async def test_a_worker_that_cannot_be_woken_looks_for_itself_each_second(stage:
         await stage.stop(worker)
         await check(stage, client)
     report(f"started {median(waits):.0f} ms after submit (median of {len(waits)}; longest {max(waits):.0f} ms)")
-    assert median(waits) < 1500
+    assert median(waits) < 3000, "the next renewal takes 5 s"
 
 
 async def _picked_up(stage: Stage, client: Scheduler) -> float:

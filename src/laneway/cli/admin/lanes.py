@@ -1,4 +1,4 @@
-"""`laneway lanes`: how full they are, and their limits, for all processes at once."""
+"""`laneway lanes`: show lanes and their load, and set their limits for all processes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ LANE: View[LaneState] = View(
     "lanes", cls=Group, examples=("laneway lanes list", "laneway lanes set main --limit 40", "laneway lanes pause main")
 )
 def lanes() -> None:
-    """See and change lanes, for all processes at once: list, show, set, unset, pause, resume."""
+    """Show and change lanes, for all processes: list, show, set, unset, pause, resume."""
 
 
 @lanes.command("list", examples=("laneway lanes list", "laneway lanes list --json"))
@@ -109,9 +109,9 @@ def lanes() -> None:
 def list_(store: str | None, as_json: bool) -> None:
     """List the lanes by name.
 
-    `active` runs are running, `ready` ones are startable, `pending` is all that waits for whatever reason. `by` says
-    whether its limits are `declared` (in code, laneway.toml or the environment) or were `set` by an operator, which
-    wins. Limits that no lane has are left out.
+    `active` counts the runs that are running, `ready` those that could start, `pending` all that wait for any reason.
+    `by` says whether the limits are `declared` (in code, laneway.toml or the environment) or `set` by an operator,
+    which has precedence. A limit that no lane has is not shown.
     """
     LANE.show_all(call(read_store(store), lambda app: app.lanes.list()), as_json=as_json)
 
@@ -121,7 +121,10 @@ def list_(store: str | None, as_json: bool) -> None:
 @json_option("the lane")
 @store_option
 def show(name: str, store: str | None, as_json: bool) -> None:
-    """Show everything about a lane: limits, how full it is, and how many were merged, dropped or refused."""
+    """Show everything about a lane.
+
+    Its limits, its load, and how many submissions were merged, dropped or refused.
+    """
     LANE.show(call(read_store(store), lambda app: app.lanes.get(name)), as_json=as_json)
 
 
@@ -134,25 +137,24 @@ def show(name: str, store: str | None, as_json: bool) -> None:
     ),
 )
 @name_argument("lane")
-@click.option("--limit", type=count, metavar="N", help="Runs that are running at once.")
-@click.option("--per-user", type=count_or_none, metavar="N|none", help="Of them, those of one user.")
-@click.option("--worker-limit", type=count_or_none, metavar="N|none", help="Of them, those of one worker.")
-@click.option(
-    "--max-pending", type=count_or_none, metavar="N|none", help="Runs that may be pending when one is submitted."
-)
-@click.option("--when-full", type=click.Choice(WHEN_FULL), help="What a submission does when so many are pending.")
-@click.option("--create", is_flag=True, help="Make the lane if there is none of that name.")
+@click.option("--limit", type=count, metavar="N", help="How many runs may be running at once.")
+@click.option("--per-user", type=count_or_none, metavar="N|none", help="The same for the runs of one user.")
+@click.option("--worker-limit", type=count_or_none, metavar="N|none", help="The same for the runs of one worker.")
+@click.option("--max-pending", type=count_or_none, metavar="N|none", help="How many runs may be pending.")
+@click.option("--when-full", type=click.Choice(WHEN_FULL), help="What a submission does when --max-pending is reached.")
+@click.option("--create", is_flag=True, help="Create the lane if it does not exist.")
 @json_option("what it was and what it is")
 @store_option
 def set_(name: str, create: bool, as_json: bool, store: str | None, **given: Any) -> None:
-    """Change a lane's limits, and say what they were and what they are.
+    """Change the limits of a lane, and print the old and the new ones.
 
-    What is not given stays as it is. All of the lane holds from now on, whatever code, laneway.toml and the environment
-    declare, until `laneway lanes unset`. A higher limit takes effect at once; a lower one stops nothing that runs.
+    Options that are not given keep their values. From now on all limits of the lane are those of the operator, whatever
+    code, laneway.toml and the environment declare, until `laneway lanes unset`. A higher limit takes effect at once; a
+    lower one stops no run.
     """
     wanted = {field: value for field, value in given.items() if value is not None}
     if not wanted and not create:
-        raise Problem("what shall it be? give --limit, --per-user, --worker-limit, --max-pending or --when-full")
+        raise Problem("nothing to set; give --limit, --per-user, --worker-limit, --max-pending or --when-full")
     fields = {field: None if value == NONE else value for field, value in wanted.items()}
 
     async def changed(app: Scheduler) -> tuple[Lane | None, Lane]:
@@ -165,7 +167,7 @@ def set_(name: str, create: bool, as_json: bool, store: str | None, **given: Any
             was = (await app.lanes.get(name)).lane
         except UnknownLane as error:
             if not create:
-                raise Problem(str(error), hint="--create makes a lane of that name", code=NOT_FOUND) from None
+                raise Problem(str(error), hint="--create creates it", code=NOT_FOUND) from None
             was = None
         await app.lanes.set(msgspec.structs.replace(was or Lane(name), **fields))
         return was, (await app.lanes.get(name)).lane
@@ -178,7 +180,10 @@ def set_(name: str, create: bool, as_json: bool, store: str | None, **given: Any
 @json_option("what it was and what it is")
 @store_option
 def unset(name: str, as_json: bool, store: str | None) -> None:
-    """Let the limits that code, laneway.toml and the environment declare hold again."""
+    """Restore the declared limits of a lane.
+
+    Those are the limits in code, laneway.toml and the environment.
+    """
 
     async def changed(app: Scheduler) -> tuple[Lane, Lane]:
         was = (await app.lanes.get(name)).lane
@@ -197,9 +202,9 @@ for command in (
     switch(
         "lane",
         "pause",
-        "Start nothing of these lanes: what comes is accepted and held, what runs goes on.",
+        "Start no runs of these lanes.\n\nNew runs are accepted and held; running ones go on.",
         example="background",
     ),
-    switch("lane", "resume", "Let paused lanes go on.", example="background"),
+    switch("lane", "resume", "Resume paused lanes.", example="background"),
 ):
     lanes.add_command(command)

@@ -1,4 +1,4 @@
-"""Where the runs of a session stand: active, queued, or not due yet."""
+"""The runs of a session, by state: active, queued, or not due yet."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from laneway.core.records.run import Run
     from laneway.scheduler import Scheduler
 
-PAGE = 1000  # runs read at once
-SHOWN = 20  # of each place, to a person
+PAGE = 1000  # runs per read
+SHOWN = 20  # runs of each list on the page of a session
 
 
 class SessionRuns(NamedTuple):
-    """The runs of a session that have not ended, each list in the order they were accepted."""
+    """The runs of a session that have not ended; each list is in the order of acceptance."""
 
     active: list[Run]  # started
     queued: list[Run]  # due, never started
     later: list[Run]  # not due yet, or collecting messages until they are
-    called: list[Run]  # by others, which wait for them: they name the session, and take no place in it
+    called: list[Run]  # by other runs, which wait for them: they name the session and are not counted in it
 
     @property
     def stoppable(self) -> list[Run]:
@@ -39,8 +39,8 @@ class SessionRuns(NamedTuple):
 
 
 async def read(scheduler: Scheduler, session: str) -> SessionRuns:
-    """Return where the runs of the session stand."""
-    # By id: one that moves on while this reads would be met in both states.
+    """Read the runs of a session."""
+    # By id: a run that changes its state during this loop would be read twice.
     found: dict[str, Run] = {}
     for state in RunState:
         before: int | None = None
@@ -64,7 +64,7 @@ def _place(run: Run, places: SessionRuns, now: datetime) -> list[Run]:
 
 
 def facts(places: SessionRuns, session: str) -> list[Fact]:
-    """Return the runs as facts, the first of each place."""
+    """Return the first runs of each list as facts."""
     import shlex
 
     now, found = formats.now(), []

@@ -1,4 +1,4 @@
-"""`laneway sessions stop`, `stop-all` and `reset`: ending what a conversation has going on."""
+"""`laneway sessions stop`, `stop-all` and `reset`: end the runs of a session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laneway.cli.shell.target import call, read_store, store_option
 if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be stopped, and change nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would be stopped, and change nothing.")
 
 
 @click.command("stop", cls=Command, examples=("laneway sessions stop chat-7", "laneway sessions stop chat-7 --json"))
@@ -23,9 +23,9 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be
 @json_option("what was stopped")
 @store_option
 def stop(name: str, as_json: bool, store: str | None) -> int:
-    """Cancel the session's oldest active run, and say which; the others and the queue stay.
+    """Cancel the oldest active run of a session.
 
-    A handler that is running is told to stop; the next run starts when it has. Having nothing to stop is fine.
+    Prints its id; the other runs stay. The next run starts when its handler has stopped. Nothing to stop is no error.
     """
     return _end(store, name, "stop", dry_run=False, as_json=as_json)
 
@@ -40,10 +40,10 @@ def stop(name: str, as_json: bool, store: str | None) -> int:
 @json_option("what was stopped")
 @store_option
 def stop_all(name: str, dry_run: bool, as_json: bool, store: str | None) -> int:
-    """Cancel all active runs of the session and drop all that wait, those due later included; say which.
+    """Cancel all active runs of a session and drop the others.
 
-    Nothing accepted before this ever starts. Handlers that are running are told to stop; what is submitted from now on
-    starts when they have. Having nothing to stop is fine.
+    Prints their ids. No run that was accepted before starts any more, even one that is due later. New runs start when
+    the running handlers have stopped. Nothing to stop is no error.
     """
     return _end(store, name, "stop_all", dry_run=dry_run, as_json=as_json)
 
@@ -58,10 +58,10 @@ def stop_all(name: str, dry_run: bool, as_json: bool, store: str | None) -> int:
 @json_option("what was stopped")
 @store_option
 def reset(name: str, dry_run: bool, as_json: bool, store: str | None) -> int:
-    """Stop all of the session, and do not wait for its handlers.
+    """Like stop-all, without waiting for handlers.
 
-    As stop-all, but active runs end at once: their slots are free, and whatever their handlers still write is refused.
-    For sessions whose handlers do not stop.
+    Active runs end at once and free their slots; the store refuses what their handlers still write. For sessions whose
+    handlers do not stop.
     """
     return _end(store, name, "reset", dry_run=dry_run, as_json=as_json)
 
@@ -83,7 +83,7 @@ def _end(store: str | None, session: str, verb: str, *, dry_run: bool, as_json: 
 
 
 class Stopped(NamedTuple):
-    """The ids of runs that a session lost; the `stopping` ones are cancelled, and their handlers go on for a while."""
+    """The ids of the runs that were ended; those in `stopping` were cancelled, and their handlers still run."""
 
     cancelled: list[str]
     dropped: list[str]

@@ -1,4 +1,4 @@
-"""`laneway sessions`: what goes on in conversations, and their rules."""
+"""`laneway sessions`: show sessions, and set their rules."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ SESSION_PAGE: View[SessionPage] = View(
     examples=("laneway sessions list", "laneway sessions show chat-7", "laneway sessions stop-all chat-7"),
 )
 def sessions() -> None:
-    """See and change sessions: list, show, set, unset, pause, resume, stop, stop-all, reset."""
+    """Show and change sessions: list, show, set, unset, pause, resume, stop, stop-all, reset."""
 
 
 @sessions.command(
@@ -110,16 +110,16 @@ def sessions() -> None:
         "laneway sessions list --json",
     ),
 )
-@click.option("--prefix", default="", metavar="TEXT", help="Only sessions whose names begin so.")
+@click.option("--prefix", default="", metavar="TEXT", help="Only sessions whose names begin with TEXT.")
 @limit_option("sessions")
-@click.option("--after", default="", metavar="NAME", help="Go on from here: names behind NAME.")
+@click.option("--after", default="", metavar="NAME", help="Continue a list: names after NAME.")
 @json_option("an array of sessions")
 @store_option
 def list_(prefix: str, limit: int, after: str, store: str | None, as_json: bool) -> None:
-    """List the sessions that have something going on, or of which something is set, by name.
+    """List the sessions that are not idle, by name.
 
-    `active` runs were started and have not ended, `queued` ones wait to be started, `windows` collect messages. `set`
-    names what an operator has set of its rule. An idle session is not kept.
+    Also those with a rule that an operator has set. `active` counts the runs that have started and not ended, `queued`
+    those that wait to start, `windows` the open windows that collect messages. `set` names what an operator has set.
     """
     found = call(read_store(store), lambda app: app.sessions.list(prefix=prefix, limit=limit + 1, after=after))
     none = "no sessions that fit" if prefix or after else "no sessions: all are idle"
@@ -131,7 +131,7 @@ def list_(prefix: str, limit: int, after: str, store: str | None, as_json: bool)
 @json_option("the session and the ids of its runs")
 @store_option
 def show(name: str, store: str | None, as_json: bool) -> None:
-    """Show a session: its rule, and its active and queued runs in order."""
+    """Show a session: its rule and its runs, in order."""
 
     async def read(app: Scheduler) -> SessionPage:
         from laneway.cli.admin import session_runs
@@ -150,12 +150,12 @@ def show(name: str, store: str | None, as_json: bool) -> None:
     ),
 )
 @name_argument("session")
-@click.option("--max-concurrent", type=count, metavar="N", help="Runs that are active at once.")
-@click.option("--cap", type=count, metavar="N", help="Runs that may be queued.")
+@click.option("--max-concurrent", type=count, metavar="N", help="How many runs may be active at once.")
+@click.option("--cap", type=count, metavar="N", help="How many runs may be queued.")
 @click.option(
     "--drop",
     type=click.Choice(DROPS),
-    help="Which goes when more come: the oldest queued one, or the new one.",
+    help="Which run is dropped when the queue is full: the oldest queued one or the new one.",
 )
 @click.option(
     "--while-waiting",
@@ -163,26 +163,29 @@ def show(name: str, store: str | None, as_json: bool) -> None:
     help="What a message does while the active run waits for an answer.",
 )
 @click.option(
-    "--pass-on-retry/--no-pass-on-retry", default=None, help="Whether the next goes ahead of a run that is tried again."
+    "--pass-on-retry/--no-pass-on-retry",
+    default=None,
+    help="Whether the next run may start before a run that is tried again.",
 )
 @click.option(
     "--load",
     type=click.FloatRange(min=0),
     metavar="SHARE",
-    help="How full its window is, now: from 0.6 on it gets one run at a time.",
+    help="How full its context window is now; from 0.6 on, one run at a time.",
 )
 @json_option("the rule that it had and has")
 @store_option
 def set_(name: str, load: float | None, as_json: bool, store: str | None, **given: Any) -> None:
-    """Set what belongs to a session, and say what it was and what it is.
+    """Set the rule of a session, and print the old and the new one.
 
-    It wins over what messages give, and is kept while the session is idle, until `laneway sessions unset`. What is not
-    given stays. --load alone changes no rule, and is forgotten when the session is idle.
+    It has precedence over the policies of messages, and is kept while the session is idle, until `laneway sessions
+    unset`. Options that are not given keep their values. --load alone changes no rule, and is forgotten when the
+    session is idle.
     """
     wanted = {field: value for field, value in given.items() if value is not None}
     if not wanted and load is None:
         raise Problem(
-            "what shall it be? give --max-concurrent, --cap, --drop, --while-waiting, --pass-on-retry or --load"
+            "nothing to set; give --max-concurrent, --cap, --drop, --while-waiting, --pass-on-retry or --load"
         )
     from laneway.core.records.policy import SessionPolicy
 
@@ -195,7 +198,10 @@ def set_(name: str, load: float | None, as_json: bool, store: str | None, **give
 @json_option("the rule that it had and has")
 @store_option
 def unset(name: str, as_json: bool, store: str | None) -> None:
-    """Take back all that was set of a session: what its messages give holds again."""
+    """Remove the rule that an operator has set.
+
+    From then on the policies of its messages apply again.
+    """
     _change(store, name, None, None, as_json=as_json)
 
 
@@ -215,10 +221,10 @@ for command in (
     switch(
         "session",
         "pause",
-        "Start nothing of these sessions, retries included: messages are accepted and held, what runs goes on.",
+        "Start no runs of these sessions, retries included.\n\nMessages are accepted and held; running runs go on.",
         example="chat-7",
     ),
-    switch("session", "resume", "Let paused sessions go on.", example="chat-7"),
+    switch("session", "resume", "Resume paused sessions.", example="chat-7"),
     stop,
     stop_all,
     reset,

@@ -1,4 +1,4 @@
-"""`laneway tasks`: what an app can execute, what workers know, and what is paused or disabled."""
+"""`laneway tasks`: show the tasks of an app or a store; pause and disable them, close their breakers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AppTask(NamedTuple):
-    """A task of an app, and how it stands in the app's store; None if there is no store yet."""
+    """A task of an app, and its state in the app's store; None if there is no store yet."""
 
     task: Task[..., Any]
     state: TaskState | None
@@ -113,7 +113,7 @@ def _state(state: TaskState | None) -> str:
 
 
 def _circuits(state: TaskState | None) -> str:
-    """Say how those circuits of a task stand that are not closed."""
+    """Return the phase of the circuits that are not closed, and how many users they concern."""
     circuits = [] if state is None else [one for one in state.circuits if one.phase != "closed"]
     if not circuits:
         return ""
@@ -123,7 +123,7 @@ def _circuits(state: TaskState | None) -> str:
     return f"{phase} for {len(circuits)} user{'s' * (len(circuits) != 1)}"
 
 
-# What an app says of its tasks
+# The tasks of an app
 APP_TASK: View[AppTask] = View(
     Column("name", lambda found: found.task.name),
     Column("kind", lambda found: _kind(found.task)),
@@ -138,7 +138,7 @@ APP_TASK: View[AppTask] = View(
     Column("parameters", lambda found: _signature(found.task)),
     json=_record,
 )
-# What a store knows of tasks
+# The tasks that a store knows
 TASK: View[TaskState] = View(
     Column("name", lambda state: state.name),
     Column("state", _state),
@@ -159,7 +159,7 @@ TASK: View[TaskState] = View(
     ),
 )
 def tasks() -> None:
-    """See what can be executed, and hold tasks in all processes: list, pause, resume, enable, disable, close."""
+    """Show and control tasks, for all processes: list, pause, resume, enable, disable, close."""
 
 
 @tasks.command(
@@ -172,22 +172,22 @@ def tasks() -> None:
 )
 @click.argument("app", envvar=APP, metavar="[APP]", required=False)
 @json_option("an array of tasks")
-@click.option("--store", metavar="URL", help="List what this store knows of tasks, instead of those of APP.")
+@click.option("--store", metavar="URL", help="List the tasks that this store knows, instead of those of APP.")
 @click.pass_context
 def list_(context: click.Context, app: str | None, store: str | None, as_json: bool) -> None:
-    """List the tasks of APP in the order they were registered, or those that a store knows.
+    """List the tasks of APP, or those that a store knows.
 
-    `kind` says where handlers are executed: async ones on the event loop, plain ones in threads, process ones in child
-    processes. `transient` names the errors that get quick tries inside an attempt, `validate` what looks at results;
-    they are shown if any task has them. A parameter with a `?` may be left out. If APP's store is there, `workers` says
-    how many that are up know the task, `state` which ones are paused or disabled, and `breaker`, if any has one that is
-    not closed, which are held back after failures in a row.
+    `kind` says where handlers run: `async` on the event loop, `plain` in threads, `process` in child processes.
+    `transient` names the errors that are retried at once inside an attempt, `validate` the function that checks
+    results. A parameter with a `?` is optional. If the store of APP exists, `workers` counts the workers that know the
+    task, `state` says whether it is paused or disabled, and `breaker` whether it is held back after failures in a row.
+    Columns without a value are not shown.
 
     With --store instead of APP: the tasks that workers know, that are paused or disabled, or that have runs set
-    `aside`, because no worker that claimed them knew the task or because it is paused.
+    `aside` because no worker knew the task or because it is paused.
     """
     if store and context.get_parameter_source("app") is click.core.ParameterSource.COMMANDLINE:
-        raise Problem("give APP or --store, not both: APP says where its store is")
+        raise Problem("give APP or --store, not both: APP names its own store")
     if store:
         none = "no tasks: no worker is up, and none is paused or disabled"
         TASK.show_all(call(read_store(store), lambda app: app.tasks.list()), as_json=as_json, none=none)
@@ -195,7 +195,7 @@ def list_(context: click.Context, app: str | None, store: str | None, as_json: b
         none = f"{app} has no tasks; register functions with @app.task"
         APP_TASK.show_all(_tasks_of(load(app)), as_json=as_json, none=none)
     else:
-        raise Problem("which tasks? give APP, such as app:app, or --store URL", hint="try: laneway tasks list --help")
+        raise Problem("give APP, such as app:app, or --store URL", hint="try: laneway tasks list --help")
 
 
 def _tasks_of(scheduler: Scheduler) -> list[AppTask]:
@@ -209,7 +209,7 @@ def _tasks_of(scheduler: Scheduler) -> list[AppTask]:
 
 
 def _states_beside(scheduler: Scheduler) -> dict[str, TaskState] | None:
-    """Return what the app's store knows of tasks, or None if there is none yet: listing tasks must not make it."""
+    """Read the states of tasks from the app's store, or return None if it does not exist: a list must not create it."""
     from laneway.errors import StoreError
 
     path = file_of(scheduler.url)
@@ -218,7 +218,7 @@ def _states_beside(scheduler: Scheduler) -> dict[str, TaskState] | None:
     try:
         return {state.name: state for state in call(scheduler, lambda app: app.tasks.list())}
     except StoreError as error:
-        say(f"what is paused or disabled cannot be told: {error}")
+        say(f"the states of tasks cannot be read: {error}")
         return None
 
 
@@ -228,14 +228,14 @@ def _states_beside(scheduler: Scheduler) -> dict[str, TaskState] | None:
 )
 @name_argument("task")
 @click.option(
-    "--user", metavar="USER", help="The breaker of this user, where each has one; '' for runs without a user."
+    "--user", metavar="USER", help="The breaker of this user, if each user has one; '' for runs without a user."
 )
 @json_option("the task")
 @store_option
 def close(name: str, user: str | None, store: str | None, as_json: bool) -> None:
-    """Close the breaker of a task: what waits for it starts at once.
+    """Close the breaker of a task: its waiting runs start at once.
 
-    A breaker holds a task back after so many failures in a row. What it counted is forgotten.
+    A breaker holds a task back after a number of failures in a row. Closing it resets that number.
     """
     from laneway.cli.shell.output import print_json
 
@@ -245,7 +245,7 @@ def close(name: str, user: str | None, store: str | None, as_json: bool) -> None
         closed = any(circuit.user == user and circuit.failures for state in states for circuit in state.circuits)
         return closed, "" if closed else await unknown_task(app, name)
 
-    closed, odd = call(read_store(store), closing)
+    closed, warning = call(read_store(store), closing)
     whose = "" if user is None else f" of user {user}" if user else " without a user"
     if as_json:
         print_json({"v": 1, "task": name, "user": user, "closed": closed})
@@ -253,11 +253,11 @@ def close(name: str, user: str | None, store: str | None, as_json: bool) -> None
         click.echo(f"{name}{whose}  closed")
     else:
         say(f"task {name}{whose} has no breaker that is open")
-    if odd:
-        say(odd)
+    if warning:
+        say(warning)
 
 
-async def _doubt(scheduler: Scheduler, name: str) -> str:
+async def _warning(scheduler: Scheduler, name: str) -> str:
     return await unknown_task(scheduler, name, then="it holds for those to come", if_none_is_up=True)
 
 
@@ -265,18 +265,18 @@ for command in (
     switch(
         "task",
         "pause",
-        "Start nothing of these tasks, in any process: what comes is accepted and held, what runs goes on.",
+        "Start no runs of these tasks, in any process.\n\nNew runs are accepted and held; running ones go on.",
         example="summarize",
-        doubt=_doubt,
+        warning=_warning,
     ),
-    switch("task", "resume", "Let paused tasks go on.", example="summarize"),
-    switch("task", "enable", "Accept runs of disabled tasks again.", example="summarize"),
+    switch("task", "resume", "Resume paused tasks.", example="summarize"),
+    switch("task", "enable", "Accept new runs of disabled tasks again.", example="summarize"),
     switch(
         "task",
         "disable",
-        "Refuse new runs of these tasks, in any process; what was accepted is kept and goes on.",
+        "Refuse new runs of these tasks, in any process.\n\nRuns that were accepted before are kept and go on.",
         example="summarize",
-        doubt=_doubt,
+        warning=_warning,
     ),
 ):
     tasks.add_command(command)

@@ -1,4 +1,4 @@
-"""`laneway users`: who has how much in which lane, and caps of their own."""
+"""`laneway users`: show users in lanes, and set caps of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class UserInLane(NamedTuple):
-    """How a user stands in a lane, and how many runs of one user that lane allows."""
+    """A user in a lane, and how many runs of one user that lane allows."""
 
     state: UserState
     per_user: int | None
@@ -53,7 +53,7 @@ USER: View[UserInLane] = View(
 
 @click.group("users", cls=Group, examples=("laneway users list", "laneway users set ann --lane main --cap 5"))
 def users() -> None:
-    """See how users stand, and hold or cap them: list, show, set, pause, resume."""
+    """Show users, and pause or cap them: list, show, set, pause, resume."""
 
 
 @users.command(
@@ -61,14 +61,15 @@ def users() -> None:
     examples=("laneway users list", "laneway users list --limit 500 --after ann main", "laneway users list --json"),
 )
 @limit_option("lines")
-@click.option("--after", nargs=2, default=("", ""), metavar="USER LANE", help="Go on from here: behind USER in LANE.")
+@click.option("--after", nargs=2, default=("", ""), metavar="USER LANE", help="Continue a list: after USER in LANE.")
 @json_option("an array of users in lanes")
 @store_option
 def list_(limit: int, after: tuple[str, str], store: str | None, as_json: bool) -> None:
-    """List users in lanes, by name: those who have runs there, or of whom something is set.
+    """List users and lanes, by name.
 
-    `active` runs are running, `waiting` ones wait for a turn or at the cap, which is `set` for that user or the
-    `lane`'s.
+    There is a line for each user in each lane with runs, a cap or a pause. `active` counts running runs, `waiting`
+    those that wait for their turn or because of the cap. `by` says where the cap comes from: it is `set` for that user,
+    or that of the `lane`.
     """
 
     async def read(app: Scheduler) -> list[UserInLane]:
@@ -85,7 +86,7 @@ def list_(limit: int, after: tuple[str, str], store: str | None, as_json: bool) 
 @json_option("an array of the user's lanes")
 @store_option
 def show(name: str, store: str | None, as_json: bool) -> None:
-    """Show how a user stands in each lane where there is something to say."""
+    """Show a user in each lane."""
 
     async def read(app: Scheduler) -> list[UserInLane]:
         return await _in_lanes(app, await app.users.get(name))
@@ -104,20 +105,20 @@ async def _in_lanes(app: Scheduler, found: Sequence[UserState]) -> list[UserInLa
     examples=("laneway users set ann --cap 5", "laneway users set ann --lane background --cap none"),
 )
 @name_argument("user")
-@click.option("--lane", default="main", show_default=True, metavar="NAME", help="The lane that it holds in.")
+@click.option("--lane", default="main", show_default=True, metavar="NAME", help="The lane of the cap.")
 @click.option(
     "--cap",
     type=count_or_none,
     required=True,
     metavar="N|none",
-    help="Runs of the user at once; none: as the lane says.",
+    help="Runs of the user at once; none: the limit of the lane.",
 )
 @json_option("the cap that was and is set")
 @store_option
 def set_(name: str, lane: str, cap: int | str, as_json: bool, store: str | None) -> None:
-    """Set how many runs of a user may be active in a lane, and say what it was and what it is.
+    """Set how many runs of a user may be active in a lane.
 
-    A raised cap takes effect at once; a lowered one stops nothing that runs.
+    Prints the old and the new cap. A higher one takes effect at once; a lower one stops no run.
     """
 
     async def changed(app: Scheduler) -> tuple[int | None, int | None]:
@@ -137,9 +138,9 @@ for command in (
     switch(
         "user",
         "pause",
-        "Start nothing of these users, in any lane: what comes is accepted and held, what runs goes on.",
+        "Start no runs of these users, in any lane.\n\nNew runs are accepted and held; running ones go on.",
         example="ann",
     ),
-    switch("user", "resume", "Let paused users go on.", example="ann"),
+    switch("user", "resume", "Resume paused users.", example="ann"),
 ):
     users.add_command(command)

@@ -1,4 +1,4 @@
-"""`laneway workers`: who executes runs."""
+"""`laneway workers`: show the workers of a store."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ WORKER: View[WorkerInfo] = View(
 
 @click.group("workers", cls=Group, examples=("laneway workers list", "laneway workers list --json"))
 def workers() -> None:
-    """See who executes runs: list."""
+    """Show workers: list."""
 
 
 @workers.command("list", examples=("laneway workers list", "laneway workers list --json --store sqlite:///laneway.db"))
@@ -68,8 +68,8 @@ def workers() -> None:
 def list_(store: str | None, as_json: bool) -> None:
     """List the workers of a store, oldest first.
 
-    A worker is `resting` when it waits for runs, `busy` while it has no room for more or has something to write, and
-    `left` when it has stopped and its last runs have not been taken over yet. One that died without a word is listed
-    until another worker notices.
+    A worker is `resting` while it waits for runs, `busy` while it has no free slot or something to write, and `left`
+    when it has stopped and its last runs have not been taken over yet. A worker that was killed is listed until another
+    worker notices.
     """
     WORKER.show_all(call(read_store(store), lambda app: app.workers.list()), as_json=as_json, none="no workers")

@@ -1,4 +1,4 @@
-"""The chapters. Each does something, follows it live, and states as facts what the store then says."""
+"""The chapters of the demo. Each submits something, follows it live, and checks facts in the store."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FLOOD = 200
 FEW = 3
 MESSAGES = 8  # no more than a session queues
 USERS = ("ann", "ben", "cat")
-BACKOFF = (0.5, 1.0)  # what the tour's `fetch` is told to wait, in seconds
+BACKOFF = (0.5, 1.0)  # the delays of the tour's `fetch`, in seconds
 RUNNING_AGAIN_WITHIN = 15.0  # seconds
 
 
 async def accept(demo: DemoContext) -> None:
-    """Ann floods; ben wants a few things, cat one; nobody waits for the flood to end."""
+    """Ann submits very many runs, ben a few, cat one; ben and cat need not wait until ann's have ended."""
     watch = Stopwatch()
     flood = await demo.submit_many(_embeds(demo, "ann", FLOOD))
     text = f"{FLOOD} runs of ann were stored in {spoken(watch())}, each with a receipt"
@@ -54,7 +54,7 @@ def _tell_fairness(demo: DemoContext, single: Run, flood: Sequence[Run]) -> None
 
 
 async def run(demo: DemoContext) -> None:
-    """Reports of all three users run side by side and say how far they are."""
+    """Reports of all three users run at once, with progress."""
     followed = await _reports(demo, 5, 5.0 * demo.pace)
     async with demo.screen.rows([one.row for one in followed]):
         await asyncio.gather(*map(demo.follow, followed))
@@ -65,7 +65,7 @@ async def run(demo: DemoContext) -> None:
 
 
 async def retry(demo: DemoContext) -> None:
-    """A handler fails twice, is tried again after its backoff, and succeeds."""
+    """A handler fails twice, is retried after its backoff, and succeeds."""
     followed = Followed(await demo.submit("fetch", {"page": "front page"}, user="cat"), Row("cat fetch"))
     async with demo.screen.rows([followed.row]):
         await demo.follow(followed)
@@ -78,7 +78,7 @@ async def retry(demo: DemoContext) -> None:
 
 
 async def order(demo: DemoContext) -> None:
-    """A session's messages are answered one after another, though the worker has room for all at once."""
+    """The messages of a session are answered one after another, though the worker could run all at once."""
     args = [{"message": f"message {n}", "seconds": 0.3 * demo.pace} for n in range(1, MESSAGES + 1)]
     ids = await demo.submit_many([Submission("reply", each, user="ben", session="chat-7") for each in args])
     followed = [Followed(run_id, Row(f"ben message {n}")) for n, run_id in enumerate(ids, 1)]
@@ -90,7 +90,7 @@ async def order(demo: DemoContext) -> None:
 
 
 async def ask(demo: DemoContext) -> None:
-    """A run takes a step, asks, waits without a slot, and goes on from another process's answer."""
+    """A run keeps a step, asks, waits without a slot, and goes on with the answer of another process."""
     followed = Followed(await demo.submit("publish", {"title": "lanes"}, user="ann"), Row("ann publish"))
     async with demo.screen.rows([followed.row]), _meanwhile(demo.follow(followed)) as ended:
         await _until(lambda: followed.count("question") + followed.count("done") > 0)
@@ -112,15 +112,15 @@ def _tell_answer(demo: DemoContext, followed: Followed, ended: Run, *, idle: boo
 
 
 async def kill(demo: DemoContext) -> None:
-    """The worker is killed in the middle; another one takes over what it held."""
-    # Never too short: all must still be running when the slowest is seen to be on its way.
+    """The worker is killed while it executes runs; another one takes them over."""
+    # Long enough that all are still running when the slowest has made progress.
     followed = await _reports(demo, 8, max(3.0, 5.0 * demo.pace))
     all_ended = asyncio.gather(*map(demo.follow, followed))
     async with demo.screen.rows([one.row for one in followed]), _meanwhile(all_ended) as ended:
         await _until(lambda: all((one.row.fraction or 0) >= 0.3 for one in followed))
         since_kill = Stopwatch()
         await demo.worker.kill()
-        demo.screen.command(f"kill -9 {demo.worker.pid}", "no good-bye: nothing could be given back")
+        demo.screen.command(f"kill -9 {demo.worker.pid}", "without warning: it could give nothing back")
         for one in followed:
             one.row.state, one.row.text = "failed", "its worker is gone"
         await demo.pause(1.5)
@@ -171,12 +171,12 @@ async def _reports(demo: DemoContext, number: int, longest: float) -> list[Follo
 
 
 async def _count(demo: DemoContext, row: Row) -> None:
-    """Move the row until all of the flood has succeeded."""
+    """Update the row until all of the many runs have succeeded."""
     store = await demo.app.open()
     done = 0
     while done < FLOOD:
         await asyncio.sleep(0.05)
-        # The others' few runs are in it too: close enough for a picture, and no fact is taken from it.
+        # This counts the few runs of the others, too: it is only for the row, not for a fact.
         done = (await store.depths()).runs.get("succeeded", 0)
         row.fraction, row.text = min(1.0, done / FLOOD), f"{min(done, FLOOD)} of {FLOOD}"
     row.state = "succeeded"
@@ -190,7 +190,7 @@ async def _end(demo: DemoContext, run_id: str, row: Row) -> Run:
 
 @contextlib.asynccontextmanager
 async def _meanwhile(work: Awaitable[T]) -> AsyncIterator[asyncio.Future[T]]:
-    """Do the work beside the block; it ends with the block at the latest."""
+    """Run the work during the block; cancel it at the end of the block."""
     future = asyncio.ensure_future(work)
     try:
         yield future
@@ -199,7 +199,7 @@ async def _meanwhile(work: Awaitable[T]) -> AsyncIterator[asyncio.Future[T]]:
 
 
 async def _until(happened: Callable[[], bool]) -> None:
-    while not happened():  # noqa: ASYNC110  # what is awaited are figures on the screen
+    while not happened():  # noqa: ASYNC110  # it waits for values on the screen
         await asyncio.sleep(0.02)
 
 

@@ -1,4 +1,4 @@
-"""`laneway demo`: in half a minute, with real processes, what laneway promises."""
+"""`laneway demo`: laneway at work, with real processes, in half a minute."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from laneway.cli.shell.options import json_option
     "demo", cls=Command, examples=("laneway demo", "laneway demo --keep tour", "laneway demo --check --json")
 )
 @click.option(
-    "--check", is_flag=True, help="Be quick and plain: only verify, and exit with 1 if anything is not as promised."
+    "--check", is_flag=True, help="Quick and without animation: only verify, and exit with 1 if a fact does not hold."
 )
 @click.option(
     "--keep",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Put the store and the app into DIR and leave them there.",
+    help="Put the store and the app into DIR, and keep them.",
 )
 @json_option("what was verified")
 def demo(check: bool, keep: Path | None, as_json: bool) -> int:
-    """See it work: 200 runs at once, fair turns, progress, retries, order, a question, a job, and a worker killed.
+    """Watch laneway work, with real worker processes on a SQLite file.
 
-    Everything happens in a temporary directory, in real worker processes on a SQLite file, and is gone afterwards.
-    Every figure is read from the store. Exits with 0 if everything was as promised, else with 1.
+    200 runs at once, fair turns, progress, retries, order in a session, a question, a job, and a worker that is killed.
+    Everything is in a temporary directory, which is deleted afterwards. Every figure is read from the store. Exits with
+    0 if every fact holds, else with 1.
     """
     from laneway.cli.demo.runner import perform
 

@@ -1,4 +1,4 @@
-"""What every chapter has at hand, and how it follows runs."""
+"""What the chapters share: the app, the worker, the results, and how to follow runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from laneway.scheduler import Scheduler
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that was verified; `run_id` is a run worth looking at for it."""
+    """Something that was verified; `run_id` is a run that shows it."""
 
     name: str
     text: str
@@ -29,7 +29,7 @@ class Fact:
 
 @dataclass
 class Followed:
-    """A run that is followed: its row on the screen, its events so far, and how late each was seen."""
+    """A run that is followed: its row on the screen, its events so far, and the delay of each."""
 
     run_id: str
     row: Row
@@ -37,7 +37,7 @@ class Followed:
     lags: list[float] = field(default_factory=list)
 
     def see(self, event: Event) -> None:
-        """Take in an event: remember it, and move the row."""
+        """Add an event, and update the row."""
         self.events.append(event)
         self.lags.append((datetime.now(UTC) - event.at).total_seconds())
         row, data = self.row, event.data
@@ -71,7 +71,7 @@ class Followed:
 
 @dataclass
 class DemoContext:
-    """The play as it stands: the app, the worker, the facts and receipts so far."""
+    """The state of the demo: the app, the worker, the facts and receipts so far."""
 
     app: Scheduler
     sandbox: Sandbox
@@ -82,7 +82,7 @@ class DemoContext:
     receipts: list[str] = field(default_factory=list)
 
     def fact(self, name: str, text: str, *, holds: bool, run_id: str | None = None) -> None:
-        """State what was verified."""
+        """Record and print a fact."""
         self.facts.append(Fact(name, text, holds, run_id))
         self.screen.fact(text, holds=holds)
 
@@ -103,7 +103,7 @@ class DemoContext:
             followed.see(event)
 
     async def pause(self, seconds: float) -> None:
-        """Give the audience time to look, if there is one."""
+        """Sleep, so that the user can look; not if the screen has no animation."""
         if self.screen.moving:
             await asyncio.sleep(seconds)
 

@@ -1,7 +1,7 @@
-"""`laneway` on a leash: it ends when whoever started it does, however that ends.
+"""Run `laneway`, and exit when the process that started it has ended, even by kill -9.
 
-Its stdin is a pipe that the demo holds open. The kernel closes it with the demo, also by kill -9, and then this process
-leaves at once: no demo leaves a worker behind.
+Stdin is a pipe that the demo keeps open. The kernel closes it when the demo ends, and then this process exits at once:
+no demo leaves a worker behind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 
 
 def main() -> None:
-    """Be the `laneway` command until stdin ends."""
+    """Run the `laneway` command until stdin ends."""
     threading.Thread(target=_leave_with_stdin, daemon=True).start()
     from laneway.cli import main as command
 

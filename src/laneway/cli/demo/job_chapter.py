@@ -1,4 +1,4 @@
-"""The chapter about jobs: one fires a few times, is disabled, and is seen in advance through a change of the clock."""
+"""The chapter about jobs: a job fires a few times, is disabled, and its next fires cross a change of the clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ YEAR = 366  # fires of a daily rule
 
 
 async def fire(demo: DemoContext) -> None:
-    """A job fires every second, a few times, then somebody disables it."""
+    """A job fires every second, a few times, and is then disabled."""
     period = 1.0 if demo.screen.moving else 0.4
     row = Row(JOB, "pending", 0.0)
     await demo.app.jobs.create(JOB, Every(period), "embed", {"page": 0, "seconds": 0.05}, overlap="allow")
@@ -46,7 +46,7 @@ async def fire(demo: DemoContext) -> None:
 def _tell(demo: DemoContext, runs: Sequence[Run], period: timedelta, *, quiet: bool) -> None:
     nominal = [run.job.nominal_at for run in runs if run.job is not None]
     gaps = [later - earlier for earlier, later in itertools.pairwise(nominal)]
-    # A machine that has too much to do may be a fire late, which then is on record; but none ever comes in between.
+    # On a busy machine a fire may be late or missed, but no fire comes between two nominal times.
     in_step = all(gap > timedelta() and not gap % period for gap in gaps)
     late = max(run.accepted_at - at for run, at in zip(runs, nominal, strict=True))
     text = f"a job of every {spoken(period)} fired {len(runs)} times, one run each, at most {spoken(late)} late"
@@ -55,7 +55,7 @@ def _tell(demo: DemoContext, runs: Sequence[Run], period: timedelta, *, quiet: b
 
 
 async def _foresee(demo: DemoContext) -> None:
-    """See what a rule does on the day that has no 02:30."""
+    """Check what a schedule does on the day without 02:30."""
     fires = await demo.app.jobs.preview(DailyAt(2, 30, tz="America/New_York"), YEAR)
     odd = [fire for fire in fires if fire.note is not None and fire.note.kind == "gap"]
     said = odd[0].note.text if odd and odd[0].note is not None else "no day without 02:30 was found"

@@ -1,4 +1,4 @@
-"""The books: every figure is read from the store, after everything has ended."""
+"""The final figures of the demo, read from the store after all runs have ended."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PAGE = 500
 
 @dataclass(frozen=True)
 class Ledger:
-    """What went in and what came out."""
+    """The numbers of what was submitted and what came of it."""
 
-    submitted: int  # receipts the demo holds
+    submitted: int  # receipts that the demo has
     succeeded: int
-    lost: int  # receipts whose run is not there, or has not ended
+    lost: int  # receipts whose run is missing or has not ended
     one_done: int  # runs with exactly one `done`, as their last event
     gaps: int  # missing event numbers
     inversions: int  # session messages that started before an earlier one had ended
@@ -28,12 +28,12 @@ class Ledger:
 
     @property
     def balanced(self) -> bool:
-        """Tell whether everything that went in came out, once, in order."""
+        """Tell whether every submitted run succeeded, ended once, and kept its order."""
         return self.submitted == self.succeeded == self.one_done and not (self.lost or self.gaps or self.inversions)
 
 
 async def audit(app: Scheduler, receipts: Sequence[str]) -> Ledger:
-    """Read every run and every event, and count."""
+    """Read all runs and events, and count."""
     runs = {run.id: run for run in await all_runs(app)}
     store = await app.open()
     logs = [await store.events(run_id) for run_id in runs]
@@ -50,7 +50,7 @@ async def audit(app: Scheduler, receipts: Sequence[str]) -> Ledger:
 
 
 async def all_runs(app: Scheduler) -> list[Run]:
-    """Return every run in the store, in pages."""
+    """Return all runs of the store."""
     found: list[Run] = []
     while page := await app.runs(limit=PAGE, before=found[-1].number if found else None):
         found += page

@@ -1,4 +1,4 @@
-"""The play: chapters in order, each of which says what it verified, and the ledger at the end."""
+"""Runs the demo: the chapters in order, then the ledger and what to try next."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from laneway.cli.shell.output import print_json
 from laneway.errors import LanewayError
 
 CHAPTER_WITHIN = 25.0  # seconds before a chapter counts as stuck
-QUICK = 0.25  # how much shorter handlers take when nobody watches
+QUICK = 0.25  # handlers are this much shorter with --check
 
 
 @dataclass
 class Report:
-    """What the demo found."""
+    """The results of the demo."""
 
     facts: list[Fact] = field(default_factory=list)
     ledger: Ledger | None = None
@@ -38,7 +38,7 @@ class Report:
 
 
 def perform(*, check: bool, keep: Path | None, as_json: bool) -> int:
-    """Play everything, print the ledger and what to try next; return the exit code."""
+    """Run all chapters, print the ledger and what to try next; return the exit code."""
     try:
         return asyncio.run(_perform(Screen(moving=not check, stderr=as_json), check=check, keep=keep, as_json=as_json))
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -107,7 +107,7 @@ def _close(screen: Screen, report: Report) -> None:
 
 
 def _entries(ledger: Ledger) -> Sequence[tuple[str, int, int | None]]:
-    """Return name, value and what it must be, if it must be anything."""
+    """Return names, values, and the value that each must have, if any."""
     return (
         ("runs submitted", ledger.submitted, None),
         ("runs started again after the kill", ledger.restarted, None),

@@ -1,4 +1,4 @@
-"""Where the demo plays: a directory with an app and a store, and worker processes that can be killed."""
+"""Where the demo runs: a directory with an app and a store, and worker processes that can be killed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ COMMAND = f"laneway worker tour:app --concurrency {CONCURRENCY}"
 
 
 class DemoWorker:
-    """A real `laneway worker`, on a leash."""
+    """A real `laneway worker` that ends with the demo."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self._process, self._log = process, log
         self.pid = process.pid
 
     async def ready(self) -> None:
-        """Return when it executes runs; raise Problem with what it said if it does not get that far."""
+        """Return when it is ready; raise Problem with its last line of output if it ends before."""
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), READY_WITHIN)
         if not line or msgspec.json.decode(line).get("event") != "ready":
@@ -45,7 +45,7 @@ class DemoWorker:
         return lines[-1] if lines else ""
 
     async def kill(self) -> None:
-        """End it as a power cut would: SIGKILL, no good-bye."""
+        """End it as a power cut would: by SIGKILL."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
@@ -60,7 +60,7 @@ class Sandbox:
         self._workers: list[DemoWorker] = []
 
     def scheduler(self) -> Scheduler:
-        """Return the app's scheduler, as any other process that submits would import it."""
+        """Import and return the scheduler of the app."""
         spec = importlib.util.spec_from_file_location("tour", self.directory / TOUR.name)
         assert spec is not None
         assert spec.loader is not None
@@ -71,7 +71,7 @@ class Sandbox:
         return app
 
     async def start_worker(self) -> tuple[DemoWorker, float]:
-        """Start one more worker; return it once it is ready, and the seconds that took."""
+        """Start a worker; return it once it is ready, with the seconds that this took."""
         began = time.monotonic()
         log = self.directory / f"worker-{len(self._workers) + 1}.log"
         command = ("-m", "laneway.cli.demo.die_with_parent", *COMMAND.split()[1:], "--json")
@@ -84,7 +84,7 @@ class Sandbox:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
-                # Ctrl-C is the demo's to handle; its workers must not hear of it on their own.
+                # Only the demo handles Ctrl-C; its workers must not receive the signal.
                 start_new_session=True,
             )
         worker = DemoWorker(process, log)
@@ -104,7 +104,7 @@ class Sandbox:
 
 @contextlib.asynccontextmanager
 async def sandbox(keep: Path | None) -> AsyncIterator[Sandbox]:
-    """Set the stage: in `keep`, which then stays, or in a temporary directory."""
+    """Yield a sandbox: in `keep`, which then stays, or in a temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="laneway-demo-")) if keep is None else _fresh(keep)
     shutil.copy(TOUR, directory)
     play = Sandbox(directory)
@@ -124,7 +124,7 @@ def _fresh(directory: Path) -> Path:
 
 
 def _search_path() -> str:
-    # The workers must find this very laneway, also when it is not installed but found by where the demo was started.
+    # The workers must import this laneway, even if it is not installed but found by the working directory.
     ours = str(Path(laneway.__file__).parents[1])
     return os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))
 

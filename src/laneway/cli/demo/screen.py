@@ -1,4 +1,4 @@
-"""What the audience sees: on a terminal rows that move, elsewhere plain lines."""
+"""The output of the demo: animated rows on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from laneway.cli.shell.output import STATES, console
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-FRAME = 0.08  # seconds between two pictures
+FRAME = 0.08  # seconds between two frames
 LABEL = 14  # characters
 QUIET = "bright_black"
 
 
 @dataclass
 class Row:
-    """One line that moves: a symbol for the state, a label, perhaps a bar, a text."""
+    """One animated line: the symbol of a state, a label, a progress bar if there is one, a text."""
 
     label: str
     state: str = "pending"
@@ -35,20 +35,20 @@ class Row:
 
 
 class Screen:
-    """Prints chapters and facts; while a chapter plays, shows its rows if this is a terminal."""
+    """Prints chapters and facts; on a terminal it shows the rows of the current chapter."""
 
     def __init__(self, *, moving: bool, stderr: bool) -> None:
         self._out = console(stderr=stderr)
-        # Asked once: while rows are shown, stdout is rich's stand-in, which does not know.
+        # Read once: while rows are shown, rich replaces stdout by an object without this information.
         self._fine = self._out.encoding.lower().startswith("utf")
         self.moving = moving and self._out.is_terminal
 
     def line(self, text: str = "", look: str = "") -> None:
-        """Print a line of prose."""
+        """Print a line of text."""
         self._out.print(Text(text, style=look), soft_wrap=not self._out.is_terminal)
 
     def command(self, text: str, note: str) -> None:
-        """Print a command as one would type it, and what came of it."""
+        """Print a command as a user would type it, and its result."""
         self.line(f"  $ {text}", "cyan")
         self.line(f"    {note}", QUIET)
 
@@ -58,11 +58,11 @@ class Screen:
         self._out.print(Text.assemble((f"{number}  {name}", "bold"), (f"  {text}", QUIET)))
 
     def fact(self, text: str, *, holds: bool) -> None:
-        """Print what was verified."""
+        """Print a fact, with whether it holds."""
         self.point("succeeded" if holds else "failed", text)
 
     def point(self, state: str | None, text: str) -> None:
-        """Print a text after a state's symbol; what does not fit goes on below the text, not below the symbol."""
+        """Print a text after the symbol of a state; further lines are aligned with the text."""
         if not self._out.is_terminal:
             self.line(f"  {self._symbol(state)} {text}")
             return
@@ -74,7 +74,7 @@ class Screen:
 
     @contextlib.asynccontextmanager
     async def rows(self, rows: list[Row]) -> AsyncIterator[None]:
-        """Show the rows, as they change, for as long as the block lasts."""
+        """Show the rows during the block, as they change."""
         if not self.moving:
             yield
             return

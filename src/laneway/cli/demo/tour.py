@@ -1,4 +1,4 @@
-"""The app that `laneway demo` runs. Take it as a beginning of your own."""
+"""The app of `laneway demo`. Use it as the beginning of your own."""
 
 import asyncio
 
@@ -9,14 +9,14 @@ app = Scheduler()  # keeps its runs in laneway.db, or where LANEWAY_STORE says
 
 @app.task
 async def embed(page: int, seconds: float = 0.2) -> int:
-    """Do one of very many small things."""
+    """Do a small piece of work, one of very many."""
     await asyncio.sleep(seconds)
     return page
 
 
 @app.task
 async def report(topic: str, seconds: float = 5.0, *, ctx: Context) -> str:
-    """Do one long thing, and say how far it is."""
+    """Do something long, with progress."""
     parts = ("reading", "thinking", "drafting", "checking")
     for step in range(40):
         ctx.progress(step / 40, parts[step // 10])
@@ -27,7 +27,7 @@ async def report(topic: str, seconds: float = 5.0, *, ctx: Context) -> str:
 
 @app.task(retry=Retry.delays(0.5, 1.0))
 async def fetch(page: str, *, ctx: Context) -> str:
-    """Fail twice, as services do, then succeed."""
+    """Fail twice, then succeed."""
     if ctx.attempt < 3:
         raise ConnectionError("503 Service Unavailable")
     return f"{page}, at attempt {ctx.attempt}"
@@ -42,7 +42,7 @@ async def reply(message: str, seconds: float = 0.4) -> str:
 
 @app.task
 async def publish(title: str, *, ctx: Context) -> str:
-    """Write something once, ask whether it is good, and wait as long as the answer takes."""
+    """Write a text once, ask whether it is good, and wait for the answer."""
 
     async def write() -> str:
         ctx.log(f"writing about {title}")

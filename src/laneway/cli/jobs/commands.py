@@ -1,4 +1,4 @@
-"""`laneway jobs`: what fires when, and what became of it."""
+"""`laneway jobs`: show and change jobs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from laneway.core.jobs.job import Job
     from laneway.scheduler import Scheduler
 
-SHOWN = 5  # fires, to come and past
-PAGE = 1000  # jobs read at once
+SHOWN = 5  # next fires and last fires
+PAGE = 1000  # jobs per read
 
 
 @click.group(
@@ -35,9 +35,9 @@ PAGE = 1000  # jobs read at once
     ),
 )
 def jobs() -> None:
-    """See and change what fires when: list, show, calendar, preview, add, edit, enable, disable, ...
+    """Show and change jobs: list, show, calendar, preview, add, edit, enable, disable, ...
 
-    A job is named by its name, by its id, or by a beginning of the id that no other job's has.
+    JOB is the name of a job, its id, or a beginning of its id that no other job's id has.
     """
 
 
@@ -49,21 +49,26 @@ def jobs() -> None:
         "laneway jobs list --owner ann --json",
     ),
 )
-@click.option("--owner", metavar="USER", help="Only those of this owner.")
-@click.option("--task", metavar="NAME", help="Only those that start this task.")
-@click.option("--source", type=click.Choice(("call", "code", "file")), help="Only those that were made so.")
-@click.option("--enabled/--disabled", default=None, help="Only those that fire, or do not.")
+@click.option("--owner", metavar="USER", help="Only jobs of this owner.")
+@click.option("--task", metavar="NAME", help="Only jobs that start this task.")
+@click.option(
+    "--source",
+    type=click.Choice(("call", "code", "file")),
+    help="Only jobs that were made by a call, in code, or in a file.",
+)
+@click.option("--enabled/--disabled", default=None, help="Only jobs that are enabled, or disabled.")
 @limit_option("jobs")
-@click.option("--after", nargs=2, default=("", ""), metavar="NAME ID", help="Go on from here: behind this job.")
-@click.option("--next", "by_next", is_flag=True, help="In the order of their next fires, instead of their names.")
+@click.option("--after", nargs=2, default=("", ""), metavar="NAME ID", help="Continue a list: after this job.")
+@click.option("--next", "by_next", is_flag=True, help="Sort by the next fire instead of the name.")
 @json_option("an array of jobs")
 @where_options
 def list_(limit: int, by_next: bool, app: str | None, store: str | None, as_json: bool, **wanted: Any) -> None:
-    """List jobs by name: how each stands, when it fires next on the wall of its time zone, how its last run ended.
+    """List jobs by name.
 
-    `on` means it fires. `disabled` was somebody, `breaker` its breaker; `done`, `failed`, `missed`, `cancelled` and
-    `skipped` have no fire left and say how the last one ended; `gated` and `gating_error` is what its condition said;
-    `backoff` and `breaker_open` hold it back after failures; what is `orphaned` is declared in code, by nobody now.
+    `next` is the next fire, in the time zone of the job; `last` says how its last run ended. States: `on`: it fires;
+    `disabled`: somebody disabled it; `breaker`: its breaker did; `done`, `failed`, `missed`, `cancelled`, `skipped`: it
+    has no fire left, and the last one ended so; `gated`, `gating_error`: its condition was false, or raised an error;
+    `backoff`, `breaker_open`: it is held back after failures; `orphaned`: no worker that is up declares it.
     """
     from laneway.cli.jobs import diagnose
     from laneway.cli.jobs.view import JOB
@@ -85,7 +90,7 @@ def list_(limit: int, by_next: bool, app: str | None, store: str | None, as_json
 
 
 async def _by_next(scheduler: Scheduler, **wanted: Any) -> list[Job]:
-    """Return all jobs that fit, those that fire next first, those that do not fire last."""
+    """Return all matching jobs by their next fires; those that do not fire come last."""
     found: list[Job] = []
     while page := await scheduler.jobs.list(limit=PAGE, **wanted):
         found += page
@@ -99,9 +104,10 @@ async def _by_next(scheduler: Scheduler, **wanted: Any) -> list[Job]:
 @json_option("the job, its next and its last fires")
 @where_options
 def show(name: str, owner: str | None, app: str | None, store: str | None, as_json: bool) -> None:
-    """Show everything about a job: when it fires in words, the next 5 fires with warnings, what became of the last 5.
+    """Show everything about a job.
 
-    If it does not fire, it says why, and which command changes that.
+    When it fires, in words; the next 5 fires with warnings; the last 5 fires and their runs. If it does not fire: why,
+    and the command that changes that.
     """
     from laneway.cli.jobs.diagnose import Prerequisites
     from laneway.cli.jobs.view import JobPage

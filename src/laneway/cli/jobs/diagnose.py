@@ -1,4 +1,4 @@
-"""Why a job does not fire, in sentences, with the command that changes it."""
+"""Why a job does not fire, with the command that changes that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from laneway.ports.gates import CircuitState, TaskState
     from laneway.scheduler import Scheduler
 
-OVERDUE = timedelta(seconds=10)  # a worker asks a condition for 5 s
+OVERDUE = timedelta(seconds=10)  # a worker waits for a condition for up to 5 s
 OVER = {
     "done": "it has no fire left; its last run succeeded",
     "failed": "it has no fire left, and its last run failed",
@@ -24,19 +24,19 @@ OVER = {
 
 
 class Prerequisites(NamedTuple):
-    """What a job's fires depend on beside the job: who is up, and what is known of its task."""
+    """What the fires of a job depend on beside the job: the workers that are up, and the state of its task."""
 
     workers: int  # that are up
     task: TaskState | None
 
     @classmethod
     async def read(cls, scheduler: Scheduler, job: Job) -> Prerequisites:
-        """Ask the store."""
+        """Read them from the store."""
         task = next((one for one in await scheduler.tasks.list() if one.name == job.task), None)
         return cls(await workers_up(scheduler), task)
 
     def reasons(self, job: Job, now: datetime) -> list[str]:
-        """Return everything that keeps the job, or its runs, from starting."""
+        """Return everything that keeps the job from firing, or its runs from starting."""
         said = [_of_job(job), _of_hold(job, now), self._of_task(job)]
         if job.orphaned:
             said.append("it is declared in code, and no worker that is up declares it: nobody fires it")
@@ -69,13 +69,13 @@ async def workers_up(scheduler: Scheduler) -> int:
 
 
 def of_declared(job: Job, done: str) -> str:
-    """Say what code or a file has to say about a job that was changed or removed by hand."""
+    """Return the warning that code or a file declares a job that was changed or removed by hand."""
     if job.source.value == "call":
         return ""
     where = job.spec.origin or job.source.value
     if done == "removed":
-        return f"{job.name} is declared in {where} and comes back when that is read again; take it out there, too"
-    return f"{job.name} is declared in {where}: what you said holds until that says something else of it"
+        return f"{job.name} is declared in {where} and comes back when that is read again; remove it there, too"
+    return f"{job.name} is declared in {where}: this change holds until the declaration changes"
 
 
 def _open(task: TaskState, job: Job) -> CircuitState | None:
@@ -93,14 +93,14 @@ def _of_job(job: Job) -> str:
         times = "once" if job.failures == 1 else f"{job.failures} times in a row"
         return f"its breaker disabled it, after it had failed {times}; let it fire: {enable}"
     if reason == "gated":
-        return f"its condition {condition} said no to the last fire"
+        return f"its condition {condition} was false at the last fire"
     if reason == "gating_error":
-        return f"its condition {condition} raised at the last fire, which counts as no; a worker's log says what"
+        return f"its condition {condition} raised an error at the last fire, which counts as false; see a worker's log"
     return OVER.get(reason, "")
 
 
 def _of_nobody(job: Job, now: datetime) -> str:
-    """Say that a job is due and is left aside: which conditions a worker knows is not in the store."""
+    """Return that a due job is not fired; the store does not know which conditions a worker has registered."""
     condition, late = job.spec.enabled_when, None if job.next_fire_at is None else now - job.next_fire_at
     if condition is None or late is None or late < OVERDUE:
         return ""

@@ -1,4 +1,4 @@
-"""`laneway jobs add` and `edit`: what a job is told, and how that is checked before anything is stored."""
+"""`laneway jobs add` and `edit`: the options of a job, checked before anything is stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OVERLAP = ("skip", "queue", "interrupt", "allow")
 
 
 def seconds_or_none(text: str) -> float | str:
-    """Read a duration, or `none`: an option that is not given is another thing."""
+    """Parse a duration, or `none` for no limit; None would mean that the option is not given."""
     return NONE if text == NONE else seconds(text)
 
 
@@ -37,50 +37,65 @@ _OPTIONS = (
         shell_complete=zones,
         help="The time zone of SCHEDULE.  [default: with --app the owner's, else the app's; else UTC]",
     ),
-    click.option("--lane", metavar="NAME", help="The lane of its runs.  [default: the task's, if not main, else cron]"),
-    click.option("--user", metavar="KEY", help="Whom its runs belong to.  [default: the owner]"),
-    click.option("--session", metavar="KEY", help="The session of its runs.  [default: one of its own]"),
-    click.option("--priority", type=int, metavar="N", help="-100 to 100, of its runs."),
+    click.option(
+        "--lane", metavar="NAME", help="The lane of its runs.  [default: that of the task if it is not main, else cron]"
+    ),
+    click.option("--user", metavar="KEY", help="The user of its runs.  [default: the owner]"),
+    click.option("--session", metavar="KEY", help="The session of its runs.  [default: one for this job]"),
+    click.option("--priority", type=int, metavar="N", help="The priority of its runs, -100 to 100."),
     click.option("--description", metavar="TEXT", help="What it is for."),
-    click.option("--misfire", type=click.Choice(MISFIRE), help="What becomes of missed fires.  [default: once]"),
+    click.option("--misfire", type=click.Choice(MISFIRE), help="What happens to missed fires.  [default: once]"),
     click.option(
         "--max-staleness",
         type=seconds_or_none,
         metavar="S|none",
-        help="How late a missed fire may be made up for.  [default: 1h]",
+        help="Missed fires older than this are not made up for.  [default: 1h]",
     ),
     click.option(
-        "--overlap", type=click.Choice(OVERLAP), help="What a fire does while an earlier run goes on.  [default: skip]"
+        "--overlap",
+        type=click.Choice(OVERLAP),
+        help="What a fire does while an earlier run is active.  [default: skip]",
     ),
     click.option(
-        "--delete-after-run/--keep-after-run", default=None, help="Remove it once a run of it has succeeded, or not."
+        "--delete-after-run/--keep-after-run",
+        default=None,
+        help="Remove the job after a run of it has succeeded, or keep it.",
     ),
-    click.option("--timeout", type=seconds_or_none, metavar="S|none", help="Of its runs, instead of the task's."),
-    click.option("--retry", type=count_or_none, metavar="N|none", help="Attempts of a run, instead of the task's."),
-    click.option("--breaker", type=count_or_none, metavar="N|none", help="Hold it back after N failures in a row."),
-    click.option("--open-for", type=seconds, metavar="S", help="With --breaker: for so long.  [default: 5m]"),
-    click.option("--auto-disable", is_flag=True, help="With --breaker: until somebody enables it."),
+    click.option(
+        "--timeout",
+        type=seconds_or_none,
+        metavar="S|none",
+        help="The time-out of its runs, instead of that of the task.",
+    ),
+    click.option(
+        "--retry", type=count_or_none, metavar="N|none", help="The attempts of a run, instead of those of the task."
+    ),
+    click.option(
+        "--breaker", type=count_or_none, metavar="N|none", help="Hold the job back after N failures in a row."
+    ),
+    click.option("--open-for", type=seconds, metavar="S", help="With --breaker: for this time.  [default: 5m]"),
+    click.option("--auto-disable", is_flag=True, help="With --breaker: until somebody enables the job."),
     click.option(
         "--backoff",
         type=seconds_or_none,
         metavar="S|none",
-        help="Hold it back so long after a failure, twice as long after the next in a row.",
+        help="Hold the job back for this time after a failure, twice as long after the next one.",
     ),
-    click.option("--backoff-cap", type=seconds_or_none, metavar="S|none", help="At most so long."),
+    click.option("--backoff-cap", type=seconds_or_none, metavar="S|none", help="Longest --backoff."),
     click.option(
         "--alert-after",
         type=click.IntRange(min=0),
         metavar="N",
-        help="Put it on record when N runs in a row have failed; 0: never.  [default: 3]",
+        help="Record an alert after N failed runs in a row; 0: never.  [default: 3]",
     ),
     click.option(
-        "--enabled-when", metavar="NAME|none", help="A condition that the app registers: fire only if it holds."
+        "--enabled-when", metavar="NAME|none", help="A condition that the app registers: fire only if it is true."
     ),
 )
 
 
 def job_options(function: F) -> F:
-    """Add what can be said of a job beside its schedule and its task."""
+    """Add the options of a job; its schedule and task are arguments or options of their own."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -100,8 +115,8 @@ def job_options(function: F) -> F:
 @click.argument("schedule", metavar="SCHEDULE")
 @click.argument("task", metavar="TASK")
 @job_options
-@click.option("--owner", metavar="USER", help="Whom it belongs to.")
-@click.option("--run-on-start", is_flag=True, help="Fire at once, too.")
+@click.option("--owner", metavar="USER", help="The user it belongs to.")
+@click.option("--run-on-start", is_flag=True, help="Also fire now.")
 @click.option("--disabled", is_flag=True, help="Do not fire until somebody enables it.")
 @json_option("the job")
 @where_options
@@ -112,7 +127,7 @@ def add(
 
     SCHEDULE is one line, as `laneway preview` takes it: a cron rule, or words such as "every 30m", "daily 09:00",
     "weekly mon,fri 09:00", "monthly last 18:00", "at 2126-12-01T09:00". With --app (or LANEWAY_APP) the task and its
-    arguments are checked; without, they are taken as given. Everything else is checked before anything is stored.
+    arguments are checked; without it they are stored as given. Everything else is checked in any case.
     """
     from laneway.cli.jobs.view import show_done
     from laneway.cli.shell import hints
@@ -120,7 +135,7 @@ def add(
     options = _options(given) | ({"enabled": False} if disabled else {})
     args = options.pop("args", None)
     app = app_or_default(app, store)
-    # Only an app knows what zone a schedule without one goes by; planned in another, it would lose its first fire.
+    # Only an app knows the default zone of its schedules; a job planned in another zone would lose its first fire.
     assumed = app is None and "tz" not in options and not schedule.lower().startswith("every")
     if assumed:
         options["tz"] = "UTC"
@@ -131,7 +146,7 @@ def add(
 
     made, doubt = call(jobs_of(app, store), added)
     if assumed:
-        say("its times are in UTC; give --tz for another zone, or --app, which knows its own")
+        say("its times are in UTC; give --tz for another zone, or --app for that of the app")
     if doubt:
         say(doubt)
     show_done(made, "added", as_json=as_json)
@@ -147,9 +162,9 @@ def add(
     ),
 )
 @name_argument("job")
-@click.option("--schedule", metavar="SCHEDULE", help="When it fires; it keeps its time zone unless --tz is given.")
-@click.option("--task", metavar="TASK", help="What it starts.")
-@click.option("--rename", metavar="NAME", help="What it is called.")
+@click.option("--schedule", metavar="SCHEDULE", help="When it fires; the time zone stays unless --tz is given.")
+@click.option("--task", metavar="TASK", help="The task that it starts.")
+@click.option("--rename", metavar="NAME", help="Its new name.")
 @job_options
 @owner_option
 @json_option("what it was and what it is")
@@ -163,17 +178,17 @@ def edit(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Change a job, and say what it was and what it is. What is not given stays as it is.
+    """Change a job, and print the old and the new values.
 
-    Everything is checked before anything is changed. Another schedule counts from now on: fires that it would have had
-    before are not made up for. `none` takes an option back to its default.
+    Options that are not given keep their values. Everything is checked before anything is changed. A new schedule
+    counts from now on: its earlier fires are not made up for. `none` resets an option to its default.
     """
     from laneway.cli.jobs import diagnose
     from laneway.cli.jobs.view import show_edit
 
     changes = _options(given) | ({"name": rename} if rename else {})
     if not changes:
-        raise Problem("what shall it be? give --schedule, --task, --args or another option")
+        raise Problem("nothing to change; give --schedule, --task, --args or another option")
     app = app_or_default(app, store)
 
     async def changed(scheduler: Scheduler) -> tuple[Job, Job]:
@@ -187,17 +202,17 @@ def edit(
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what was given as options of a job; `none` is None."""
+    """Return the given options of a job; `none` becomes None."""
     breaker, open_for, disable = given.pop("breaker"), given.pop("open_for"), given.pop("auto_disable")
     text = given.pop("given_args")
-    said = {name: value for name, value in given.items() if value is not None and value is not False}  # 0 is said
+    said = {name: value for name, value in given.items() if value is not None and value is not False}  # 0 is a value
     options = {name: None if value == NONE else value for name, value in said.items()}
     if given.get("delete_after_run") is False:
         options["delete_after_run"] = False
     if breaker is not None:
         options["breaker"] = None if breaker == NONE else _breaker(breaker, open_for, disable=disable)
     elif open_for is not None or disable:
-        raise Problem("--open-for and --auto-disable say what a breaker does; give --breaker N, too")
+        raise Problem("--open-for and --auto-disable belong to a breaker; give --breaker N, too")
     if text is not None:
         options["args"] = json_object(text, "--args")
     return options

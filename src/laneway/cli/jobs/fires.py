@@ -1,4 +1,4 @@
-"""`laneway jobs run`, `runs`, `preview` and `calendar`: fires by hand, those that were, and those to come."""
+"""`laneway jobs run`, `runs`, `preview` and `calendar`: fire by hand, list past and future fires."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ MOST = 1000
 @json_option("the receipt")
 @where_options
 def run(name: str, if_due: bool, owner: str | None, app: str | None, store: str | None, as_json: bool) -> int:
-    """Fire a job now and print the run's id, whatever its schedule says, also if it is disabled.
+    """Fire a job now, and print the id of its run.
 
-    Its plan stays as it is: a run by hand moves no fire to come. Its overlap rule holds. With --if-due a job that is
-    not due is left alone, which is fine; a fire that is refused or skipped for another reason exits with 5.
+    Neither its schedule nor a disabled state prevents it, but its overlap rule does. Future fires stay as they are.
+    With --if-due it does nothing, and exits with 0, if the job is not due. A fire that is refused or skipped for
+    another reason exits with 5.
     """
     from laneway.cli.shell.output import print_json
     from laneway.core.records.codec import to_dict
@@ -68,17 +69,18 @@ def _refusal(job: Job, receipt: Receipt) -> str:
 )
 @name_argument("job")
 @limit_option("records", 20, MOST)
-@click.option("--before", type=click.IntRange(min=1), metavar="NUMBER", help="Go on from here: records before NUMBER.")
+@click.option("--before", type=click.IntRange(min=1), metavar="NUMBER", help="Continue a list: records before NUMBER.")
 @owner_option
 @json_option("an array of fires, with what their runs came to")
 @where_options
 def runs(
     name: str, limit: int, before: int | None, owner: str | None, app: str | None, store: str | None, as_json: bool
 ) -> None:
-    """List what became of a job's fires, newest first: fired, skipped or missed.
+    """List the past fires of a job, newest first.
 
-    A stretch of fires that were skipped or missed for one reason is one line, with how many they were. Times are
-    nominal ones, in UTC. Of a job the newest 1,000 records are kept; what a run came to is told as long as it is kept.
+    Each was fired, skipped or missed. Consecutive fires that were skipped or missed for one reason share a line, with
+    their count. Times are nominal times in UTC. The newest 1,000 records of a job are kept; the state of a run is shown
+    as long as the run is kept.
     """
     from laneway.cli.jobs.view import FIRE
 
@@ -94,14 +96,17 @@ def runs(
     "preview", cls=Command, examples=("laneway jobs preview digest", "laneway jobs preview digest -n 50 --json")
 )
 @name_argument("job")
-@click.option("-n", "count", type=click.IntRange(1, MOST), default=10, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "-n", "count", type=click.IntRange(1, MOST), default=10, show_default=True, metavar="N", help="How many fires."
+)
 @owner_option
 @json_option("the fires")
 @where_options
 def preview(name: str, count: int, owner: str | None, app: str | None, store: str | None, as_json: bool) -> None:
-    """Print when a job fires next, enabled or not, and mark the days on which the clock is changed.
+    """Print the next fires of a job.
 
-    `laneway preview SCHEDULE` shows the same of a schedule that is no job yet.
+    Also of a disabled one. Days on which the clock changes are marked. `laneway preview SCHEDULE` prints the fires of a
+    schedule without a job.
     """
     from laneway.cli.jobs import next_fires
     from laneway.cli.jobs.view import words
@@ -124,13 +129,15 @@ def preview(name: str, count: int, owner: str | None, app: str | None, store: st
 
 
 @click.command("calendar", cls=Command, examples=("laneway jobs calendar", "laneway jobs calendar -n 100 --json"))
-@click.option("-n", "count", type=click.IntRange(1, MOST), default=20, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "-n", "count", type=click.IntRange(1, MOST), default=20, show_default=True, metavar="N", help="How many fires."
+)
 @json_option("the fires")
 @where_options
 def calendar(count: int, app: str | None, store: str | None, as_json: bool) -> None:
-    """Print the next fires of all jobs that are enabled, in order, day by day, each on the wall of its time zone.
+    """Print the next fires of all enabled jobs, day by day.
 
-    Days on which a clock is changed are marked.
+    Times are in the time zone of each job. Days on which a clock changes are marked.
     """
     from laneway.cli.jobs import view
 

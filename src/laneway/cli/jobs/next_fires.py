@@ -1,4 +1,4 @@
-"""Fires to come, with what is strange about them because a clock is changed."""
+"""The next fires of a schedule, with warnings about changes of the clock."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ NEXT_FIRE: View[Preview] = View(
 
 
 def show(fires: Sequence[Preview]) -> None:
-    """Print fires as a table, and below it what is strange."""
+    """Print fires as a table, and the warnings below it."""
     NEXT_FIRE.print_table(fires)
     for said in filter(None, map(warning, fires)):
         click.echo(said)
 
 
 def warning(fire: Preview) -> str:
-    """Say what is strange about a fire; nothing if nothing is."""
+    """Return the warning about a fire, or an empty text."""
     return f"{fire.note.kind} on {fire.local:%Y-%m-%d}: {fire.note.text}" if fire.note else ""

@@ -1,4 +1,4 @@
-"""`laneway preview`: when a schedule fires, before anybody trusts it. It needs no store."""
+"""`laneway preview`: when a schedule fires. It needs no store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 1000
 
 
 def zones(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Return the time zones whose names begin so."""
+    """Return the time zones whose names begin with the text."""
     from zoneinfo import available_timezones
 
     return [CompletionItem(name) for name in sorted(available_timezones()) if name.startswith(begun)]
@@ -42,11 +42,17 @@ def zones(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionI
 )
 @click.argument("schedule", nargs=-1, required=True)
 @click.option("--tz", default="UTC", show_default=True, metavar="ZONE", shell_complete=zones, help="The time zone.")
-@click.option("-n", "count", type=click.IntRange(1, MOST), default=10, show_default=True, metavar="N", help="How many.")
-@click.option("--after", metavar="INSTANT", help="Only those later than this, as in 2027-03-13T12:00.  [default: now]")
+@click.option(
+    "-n", "count", type=click.IntRange(1, MOST), default=10, show_default=True, metavar="N", help="How many fires."
+)
+@click.option(
+    "--after", metavar="INSTANT", help="Only fires after this instant, such as 2027-03-13T12:00.  [default: now]"
+)
 @json_option("the fires")
 def preview(schedule: tuple[str, ...], tz: str, count: int, after: str | None, as_json: bool) -> int:
-    """Print when SCHEDULE fires next, and mark the days on which the clock is changed.
+    """Print when SCHEDULE fires next.
+
+    Days on which the clock changes are marked.
 
     SCHEDULE is a cron rule (in quotes; five fields, or six with seconds first), a short form such as @daily, or words:
     every PERIOD, daily TIME, weekly DAYS TIME, monthly DAY TIME, at INSTANT.
@@ -85,7 +91,7 @@ def _read(words: tuple[str, ...], tz: str) -> Schedule:
         if len(words) < 5:
             raise
         raise Problem(
-            str(error), hint='quote a cron rule, or the shell makes names of files from *: "0 9 * * *"'
+            str(error), hint='put a cron rule in quotes, or the shell replaces * by the names of files: "0 9 * * *"'
         ) from None
 
 
@@ -96,7 +102,7 @@ def _instant(text: str, tz: str) -> datetime:
         return At(datetime.fromisoformat(text), tz).resolved()
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is no instant; write it as 2027-03-13T12:00 (in the time zone of --tz) or 2027-03-13T12:00Z"
+            f"{text!r} is not an instant; write it as 2027-03-13T12:00 (in the time zone of --tz) or 2027-03-13T12:00Z"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""`laneway jobs enable`, `disable` and `remove`: what is done to each job that is named."""
+"""`laneway jobs enable`, `disable` and `remove`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 @json_option("the jobs")
 @where_options
 def enable(names: tuple[str, ...], owner: str | None, app: str | None, store: str | None, as_json: bool) -> int:
-    """Let jobs fire again, from now on: what they missed is not made up for, and their failures are forgotten."""
+    """Enable jobs: they fire again from now on.
+
+    Fires that they missed are not made up for, and their failures are forgotten.
+    """
     return _act("enable", names, owner, app, store, as_json=as_json)
 
 
@@ -35,7 +38,10 @@ def enable(names: tuple[str, ...], owner: str | None, app: str | None, store: st
 @json_option("the jobs")
 @where_options
 def disable(names: tuple[str, ...], owner: str | None, app: str | None, store: str | None, as_json: bool) -> int:
-    """Let jobs fire no more until they are enabled, whatever code or laneway.toml say. What runs of them goes on."""
+    """Disable jobs: they do not fire until they are enabled.
+
+    Neither code nor laneway.toml enables them. Runs of them go on.
+    """
     return _act("disable", names, owner, app, store, as_json=as_json)
 
 
@@ -43,17 +49,17 @@ def disable(names: tuple[str, ...], owner: str | None, app: str | None, store: s
     "remove", cls=Command, examples=("laneway jobs remove digest", "laneway jobs remove old-1 old-2 --dry-run")
 )
 @name_argument("job", many=True)
-@click.option("--dry-run", is_flag=True, help="Only say which jobs it would remove.")
+@click.option("--dry-run", is_flag=True, help="Only print which jobs would be removed.")
 @owner_option
 @json_option("the jobs")
 @where_options
 def remove(
     names: tuple[str, ...], dry_run: bool, owner: str | None, app: str | None, store: str | None, as_json: bool
 ) -> int:
-    """Forget jobs and what became of their fires. Their runs stay, and go on.
+    """Remove jobs and the records of their fires.
 
-    One that laneway.toml declares comes back when the file is read again; one that code declares cannot be removed
-    while a worker declares it. `laneway jobs disable` holds in both cases.
+    Their runs stay and go on. A job that laneway.toml declares comes back when the file is read again; a job that code
+    declares cannot be removed while a worker declares it. `laneway jobs disable` works in both cases.
     """
     return _act("get" if dry_run else "remove", names, owner, app, store, as_json=as_json)
 

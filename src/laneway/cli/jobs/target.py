@@ -1,4 +1,4 @@
-"""Where the jobs of a command are: in an app's store, or in the one at an address."""
+"""The store of the jobs of a command: that of an app, or the one at an address."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ def where_options(function: F) -> F:
     """Add `--app` and `--store`."""
     store = "The store's address.  [default: LANEWAY_STORE, else sqlite:///laneway.db]"
     function = click.option("--store", metavar="URL", help=store)(function)
-    return click.option("--app", metavar="APP", help="Use APP's store, and check what is given against its tasks.")(
-        function
-    )
+    return click.option("--app", metavar="APP", help="Use the store of APP, and check tasks and arguments.")(function)
 
 
 def owner_option(function: F) -> F:
-    """Add `--owner`, which tells jobs of one name apart."""
-    return click.option("--owner", metavar="USER", help="Whose job, if several have that name.")(function)
+    """Add `--owner`, which selects one of several jobs of a name."""
+    return click.option("--owner", metavar="USER", help="The owner, if several jobs have that name.")(function)
 
 
 def jobs_of(app: str | None, store: str | None) -> Scheduler:
-    """Return the scheduler whose jobs are meant; only an app knows the time zones of jobs that name none."""
+    """Return the scheduler with the jobs.
+
+    Only an app knows its time zone: without one, jobs that name no zone keep the zone that they were planned in.
+    """
     if app and store:
-        raise Problem("give --app or --store, not both: APP says where its store is")
+        raise Problem("give --app or --store, not both: APP names its own store")
     if app:
         return load(app)
     scheduler = read_store(store)
@@ -42,7 +43,7 @@ def jobs_of(app: str | None, store: str | None) -> Scheduler:
 
 
 def app_or_default(app: str | None, store: str | None) -> str | None:
-    """Return the APP for a command that is better with one: `LANEWAY_APP`, unless a store is named."""
+    """Return the APP to use: the one given, else `LANEWAY_APP` unless a store is given."""
     import os
 
     return app or (None if store else os.environ.get(APP))

@@ -26,8 +26,15 @@ if TYPE_CHECKING:
 
 ERROR = 60  # characters of an error beside a fire
 LENGTHS = ("max_staleness", "timeout", "backoff", "backoff_cap")
-APART = ("name", "task", "schedule", "args", "enabled", "declared")  # of a spec: said otherwise, or nobody's business
-UNSAID = ("task", "schedule", "words", "tz", "args", "source", "origin", "owner", "description")
+APART = (
+    "name",
+    "task",
+    "schedule",
+    "args",
+    "enabled",
+    "declared",
+)  # fields of a spec that the JSON has in another form, or not at all
+NOT_OPTIONS = ("task", "schedule", "words", "tz", "args", "source", "origin", "owner", "description")
 DEFAULTS: dict[str, Any] = {
     "priority": 0,
     "delete_after_run": False,
@@ -42,7 +49,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def job_record(job: Job) -> dict[str, Any]:
-    """Return a job with everything that was said of it, and what became of it."""
+    """Return the JSON of a job: its options and its state."""
     standing = {
         name: getattr(job, name)
         for name in (
@@ -51,11 +58,11 @@ def job_record(job: Job) -> dict[str, Any]:
             *("created_at", "changed_at"),
         )
     }
-    return {"v": 1, "id": job.id, "name": job.name, **said(job), **msgspec.to_builtins(standing)}
+    return {"v": 1, "id": job.id, "name": job.name, **values_of(job), **msgspec.to_builtins(standing)}
 
 
-def said(job: Job) -> dict[str, Any]:
-    """Return what was said of a job: the part of it that an edit changes."""
+def values_of(job: Job) -> dict[str, Any]:
+    """Return the part of a job that an edit can change."""
     spec: JobSpec = job.spec
     options = {name: getattr(spec, name) for name in spec.__struct_fields__ if name not in APART}
     for name in LENGTHS:
@@ -75,7 +82,7 @@ def said(job: Job) -> dict[str, Any]:
 
 
 def words(job: Job) -> str:
-    """Say when a job fires, with the time zone it goes by; of a period not since when it is counted."""
+    """Return in words when a job fires, with its time zone; a period without its starting point."""
     from laneway.core.schedules import Every
     from laneway.core.schedules.form import from_dict
 
@@ -91,7 +98,7 @@ def _seconds(length: int) -> float:
 
 
 def state(job: Job) -> str:
-    """Say in a word or two how a job stands."""
+    """Return the state of a job."""
     if not job.enabled:
         return job.reason or "disabled"
     if job.orphaned:
@@ -138,7 +145,7 @@ JOB: View[Job] = View(
 
 
 class JobPage(NamedTuple):
-    """A job with all that the page of it shows."""
+    """A job with all that its page shows."""
 
     job: Job
     around: Prerequisites
@@ -146,7 +153,7 @@ class JobPage(NamedTuple):
     past: Sequence[Fire]
 
     def show(self, *, as_json: bool) -> None:
-        """Print it: when it fires, why it does not, what it starts, its next and its last fires."""
+        """Print the page, or the JSON."""
         _PAGE.show(self, as_json=as_json)
         if self.fires and not as_json:
             click.echo("\nnext fires" + ("" if self.job.enabled else ", were it enabled"))
@@ -167,7 +174,7 @@ def _page_record(page: JobPage) -> dict[str, Any]:
 
 def _page_facts(page: JobPage) -> list[Fact]:
     job, spec, now = page.job, page.job.spec, formats.now()
-    given = {name: value for name, value in said(job).items() if name not in UNSAID}
+    given = {name: value for name, value in values_of(job).items() if name not in NOT_OPTIONS}
     options = ", ".join(
         f"{name} {_option(name, value)}"
         for name, value in given.items()
@@ -217,7 +224,7 @@ def _nominal(fire: Fire) -> str:
 
 
 def _same_day(nominals: list[str], on_terminal: bool) -> list[str]:
-    """Name the day of a stretch once, on a terminal."""
+    """Shorten a period within one day, on a terminal."""
     if not on_terminal:
         return nominals
     stretches = (nominal.partition(" to ") for nominal in nominals)
@@ -263,7 +270,7 @@ def _preview(fire: NextFire) -> Preview:
 
 
 def _once(days: list[str], on_terminal: bool) -> list[str]:
-    """Name each day once, on a terminal; in a pipe every line stands for itself."""
+    """Show each day once, on a terminal; in a pipe every line is complete."""
     if not on_terminal:
         return days
     return ["" if place and day == days[place - 1] else day for place, day in enumerate(days)]
@@ -282,7 +289,7 @@ CALENDAR: View[NextFire] = View(
 
 
 def calendar(fires: Sequence[NextFire], *, as_json: bool) -> None:
-    """Print fires to come of many jobs, in order, and below them what is strange about them."""
+    """Print the next fires of many jobs, and the warnings about them below."""
     CALENDAR.show_all(fires, as_json=as_json, none="no job is to fire")
     for fire in fires:
         if fire.note and not as_json:
@@ -290,7 +297,7 @@ def calendar(fires: Sequence[NextFire], *, as_json: bool) -> None:
 
 
 def show_done(job: Job, done: str, *, as_json: bool) -> None:
-    """Print a job that something was done to."""
+    """Print a job after a change."""
     if as_json:
         print_json(job_record(job))
     else:
@@ -298,8 +305,8 @@ def show_done(job: Job, done: str, *, as_json: bool) -> None:
 
 
 def show_edit(was: Job, now: Job, *, as_json: bool) -> None:
-    """Print what a job was and what it is."""
-    old, new = ({"name": one.name, **said(one)} for one in (was, now))
+    """Print the old and the new values of a job."""
+    old, new = ({"name": one.name, **values_of(one)} for one in (was, now))
     if old == new and not as_json:
         click.echo(f"{now.name}  as it was: {words(now)}; {_next(now)}")
         return
@@ -307,12 +314,12 @@ def show_edit(was: Job, now: Job, *, as_json: bool) -> None:
         for one in (old, new):
             one["schedule"] = one.pop("words")
         if old["schedule"] != new["schedule"]:
-            del old["tz"], new["tz"]  # the words have it
+            del old["tz"], new["tz"]  # the words name the zone
     show_change(f"{now.name}  ", {"id": now.id}, old, new, as_json=as_json, note=f"; {_next(now)}")
 
 
 def done(job: Job, what: str) -> str:
-    """Say what was done to a job, and when it fires next if that is the point."""
+    """Return what was done to a job; after `enabled`, also its next fire."""
     return f"{what}; {_next(job)}" if what == "enabled" else what
 
 

@@ -1,4 +1,4 @@
-"""`laneway runs answer`: giving a run the answer that it waits for."""
+"""`laneway runs answer`: give a waiting run its answer."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ STDIN = "-"
 )
 @run_argument
 @click.argument("given", metavar="ANSWER")
-@click.option("--name", metavar="NAME", help="Which question is answered; needed if the run has asked several.")
-@click.option("--json-value", is_flag=True, help="ANSWER is JSON; otherwise it is text, as it stands.")
+@click.option("--name", metavar="NAME", help="The question to answer; needed if the run has asked several.")
+@click.option("--json-value", is_flag=True, help="ANSWER is JSON; otherwise it is text.")
 @json_option("the run")
 @store_option
 def answer(run_id: str, given: str, name: str | None, json_value: bool, as_json: bool, store: str | None) -> int:
-    """Answer a run that has asked something and waits: it goes on with ANSWER.
+    """Answer the question of a waiting run; it goes on with ANSWER.
 
-    ANSWER is text unless --json-value says otherwise; - reads it from stdin, without its last line break. The first
-    answer counts, and only before the question's time is over. What a run asks: laneway runs show ID.
+    ANSWER is text, or JSON with --json-value; - reads it from stdin, without its last line break. The first answer
+    counts, if it comes before the question expires. What a run asks: laneway runs show ID.
 
-    Exits with 2 if the run has asked several things and --name says not which, 3 if there is no such run, 5 if it does
-    not wait for that answer, or not any more.
+    Exits with 2 if the run has asked several questions and --name is missing, 3 if there is no such run, 5 if the run
+    does not wait for that answer, or no longer.
     """
     from laneway.cli.shell.output import print_json
     from laneway.core.records.codec import to_dict
@@ -63,7 +63,7 @@ def _stdin() -> str:
     try:
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise Problem(f"what stdin gives is not text: {error}") from None
+        raise Problem(f"stdin is not text: {error}") from None
 
 
 def _value(text: str) -> Any:
@@ -72,7 +72,7 @@ def _value(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise Problem(f"ANSWER is not JSON: {error}", hint="without --json-value it is taken as text") from None
+        raise Problem(f"ANSWER is not JSON: {error}", hint="without --json-value it is text") from None
 
 
 async def _answer(scheduler: Scheduler, run_id: str, value: Any, name: str | None) -> Run:
@@ -98,7 +98,7 @@ def _check(run: Run, name: str | None) -> None:
 
 
 def _refusal(run: Run, name: str | None) -> Problem:
-    """Say what the run does instead of waiting for that answer."""
+    """Return the error that says what the run does instead of waiting for that answer."""
     from laneway.cli.runs import questions, why
 
     asked = questions.questions(run)

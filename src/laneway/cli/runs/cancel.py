@@ -1,4 +1,4 @@
-"""Cancelling runs from the command line: a few by id, or all that fit, and waiting until they have really stopped."""
+"""Cancel runs by id or by filters, and wait until their handlers have stopped."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ if TYPE_CHECKING:
     from laneway.core.records.run import Run
     from laneway.scheduler import Scheduler
 
-PAGE = 1000  # runs read at once
-AGAIN = 2.0  # seconds: whoever waits for a handler finds out within about this that its worker was killed
+PAGE = 1000  # runs per read
+AGAIN = 2.0  # seconds between two cancels of a run: each one checks whether its worker was killed
 Told = tuple["Run", Stages]
 
 
 class Patience(NamedTuple):
-    """Whether to wait until handlers have stopped, and how long at most."""
+    """Whether to wait until handlers have stopped, and for how long."""
 
     wait: bool = False
     timeout: float | None = None
 
     async def stopped(self, scheduler: Scheduler, run: Run) -> Run:
-        """Return the run once it has ended, or as it stands when the time is up; at once if nobody wants to wait."""
+        """Wait for the end of a run and return it; return it as it is after the time-out, or at once without `wait`."""
         left = math.inf if self.timeout is None else self.timeout
         until = time.monotonic() + left
         while self.wait and not run.ended and left > 0:
             try:
                 return await scheduler.wait(run, min(left, AGAIN))
             except TimeoutError:
-                # Its worker may have been killed meanwhile, and no other may be up to see that. A cancel looks.
+                # Its worker may have been killed, and no other may be up to notice it. A cancel checks that.
                 run = await scheduler.cancel(run)
             left = until - time.monotonic()
         return run
 
     def code(self, runs: Iterable[Run]) -> int:
-        """Return the exit code, and say so if the time was up before all had stopped."""
+        """Return the exit code; print which runs have not stopped in time."""
         late = [run for run in runs if not run.ended] if self.wait else []
         if not late:
             return FINE
         one = len(late) == 1
         what = f"run {late[0].id} has" if one else f"{len(late)} runs have"
         say(f"laneway: {what} not stopped after {spoken(self.timeout or 0)}; the cancel stands")
-        say(f"  what does not stop can be abandoned: laneway runs cancel {late[0].id} --abandon")
+        say(f"  to end a run without its handler: laneway runs cancel {late[0].id} --abandon")
         return TIMED_OUT
 
 
 async def cancel(scheduler: Scheduler, ids: Sequence[str], *, abandon: bool, patience: Patience, as_json: bool) -> int:
-    """Cancel the runs of these ids, and tell how far each cancel got."""
+    """Cancel the runs of these ids, and print how far each cancel got."""
     async with scheduler:
         asked: list[Run | Refused] = await results_of(ids, lambda given: scheduler.cancel(given, abandon=abandon))
         answers = await asyncio.gather(*(_followed(scheduler, answer, patience) for answer in asked))
@@ -89,7 +89,7 @@ def _record(answer: Told) -> dict[str, Any]:
 
 
 class Many:
-    """Cancels all runs that fit the filters."""
+    """Cancels all runs that match the filters."""
 
     def __init__(
         self, wanted: Mapping[str, str], *, ask: bool, dry_run: bool, patience: Patience, as_json: bool
@@ -102,7 +102,7 @@ class Many:
         self._states = [one for one in RunState if one not in TERMINAL] if state is None else [state]
 
     async def cancel(self, scheduler: Scheduler) -> int:
-        """Cancel them, or count them; return the exit code."""
+        """Cancel the runs, or only count them; return the exit code."""
         async with scheduler:
             if self._dry_run:
                 return self._tell(await self._count(scheduler))
@@ -129,7 +129,7 @@ class Many:
         return not count or click.confirm(f"cancel {_runs(count)} ({chosen})?", err=True)
 
     async def _count(self, scheduler: Scheduler) -> int:
-        # By id: one that moves on while this reads would be counted in both states.
+        # By id: a run that changes its state during this loop would be counted twice.
         fit = {
             run.id for state in self._states async for run in self._fitting(scheduler, state) if not _is_stopping(run)
         }

@@ -1,4 +1,4 @@
-"""`laneway runs`: what became of them, and what can be asked of them."""
+"""`laneway runs`: show runs, and control them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     "runs", cls=Group, examples=("laneway runs list", "laneway runs show 0197f0c2a1b3", "laneway runs list --help")
 )
 def runs() -> None:
-    """See what became of runs, and control them: list, show, events, wait, answer, cancel, ...
+    """Show runs, and control them: list, show, events, wait, answer, cancel, ...
 
-    A run is named by its id or by a beginning of it that no other run's id has.
+    ID is the id of a run, or a beginning of it that no other run's id has.
     """
 
 
@@ -43,15 +43,15 @@ def runs() -> None:
     "--before",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Go on from here: runs accepted before number NUMBER.",
+    help="Continue a list: runs accepted before number NUMBER.",
 )
 @click.option("--ndjson", is_flag=True, help="Print one JSON object on each line.")
 @json_option("an array of runs")
 @store_option
 def list_(store: str | None, limit: int, as_json: bool, ndjson: bool, **wanted: Any) -> None:
-    """List runs, newest first. Of one that waits, the note says what it asks.
+    """List runs, newest first.
 
-    --session also finds the runs that others of the session have called.
+    The note of a waiting run says what it asks. --session also finds the runs that runs of the session have called.
     """
     from laneway.cli.runs.view import RUN
 
@@ -67,10 +67,11 @@ def list_(store: str | None, limit: int, as_json: bool, ndjson: bool, **wanted: 
 @json_option("the run")
 @store_option
 def show(run_id: str, store: str | None, as_json: bool) -> None:
-    """Show everything about a run: arguments, messages it took, times, result, error.
+    """Show everything about a run.
 
-    Of one that waits, what it asks, until when, and the command that answers; of one that is tied to others, who called
-    it or left it behind, and what it called or left behind itself; and the names of the steps it has kept.
+    Its arguments, the messages that were added to it, times, kept steps, result and error. For a waiting run: what it
+    asks, until when, and the command that answers. For a run that others belong to: which run called it or left it
+    behind, and which runs it called or left behind.
     """
     from laneway.cli.runs.view import RUN_DETAILS, details
 
@@ -86,16 +87,17 @@ def show(run_id: str, store: str | None, as_json: bool) -> None:
     ),
 )
 @run_argument
-@click.option("-f", "--follow", is_flag=True, help="Go on with new events until the run is done.")
+@click.option("-f", "--follow", is_flag=True, help="Show new events, too, until the run has ended.")
 @click.option(
     "--after", type=click.IntRange(min=0), default=0, metavar="N", help="Only events with numbers greater than N."
 )
 @json_option("one event on each line")
 @store_option
 def events(run_id: str, follow: bool, after: int, store: str | None, as_json: bool) -> int:
-    """Show a run's events, numbered from 1, with the time since it was accepted.
+    """Show the events of a run.
 
-    Ctrl-C ends --follow and says how to go on from there.
+    They are numbered from 1; the time is counted from the run's acceptance. Ctrl-C ends --follow and prints the command
+    that continues.
     """
     from laneway.cli.runs.follow import print_events
 
@@ -111,13 +113,13 @@ def events(run_id: str, follow: bool, after: int, store: str | None, as_json: bo
     ),
 )
 @run_argument
-@click.option("--timeout", type=seconds, metavar="S", help="Give up after so long (30, 90s, 5m); the run goes on.")
+@click.option("--timeout", type=seconds, metavar="S", help="Give up after this time (30, 90s, 5m); the run goes on.")
 @json_option("the whole run instead of its result")
 @store_option
 def wait(run_id: str, timeout: float | None, store: str | None, as_json: bool) -> int:
     """Wait for a run to end and print its result as JSON.
 
-    Exits with 0 if it succeeded, 1 if it failed, was cancelled or was dropped, 7 if it did not end in time.
+    Exits with 0 if the run succeeded, 1 if it failed, was cancelled or dropped, 7 if it did not end in time.
     """
     from laneway.cli.runs.follow import await_end
 

@@ -1,4 +1,4 @@
-"""`laneway runs cancel`, `pause`, `resume` and `retry`: what can be asked of runs from outside."""
+"""`laneway runs cancel`, `pause`, `resume` and `retry`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 @filter_options
 @click.option("--abandon", is_flag=True, help="Do not wait for the handler: end the run and free its slots now.")
 @click.option("--dry-run", is_flag=True, help="Count what would be cancelled, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before many runs are cancelled.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation before cancelling by filters.")
 @click.option("--wait", is_flag=True, help="Wait until the handlers have really stopped.")
-@click.option("--timeout", type=seconds, metavar="S", help="Wait at most so long (30, 90s, 5m); the cancel stands.")
+@click.option("--timeout", type=seconds, metavar="S", help="Wait at most this time (30, 90s, 5m); the cancel stands.")
 @json_option("the runs, or the count,")
 @store_option
 def cancel(
@@ -50,15 +50,15 @@ def cancel(
     store: str | None,
     **given: str | None,
 ) -> int:
-    """Cancel runs: those named by ID, or all that fit the filters and have not ended.
+    """Cancel runs: by ID, or all that match the filters.
 
-    A run that nobody executes ends at once, also while no worker is up. The handler of one that is running is told to
-    stop, and the run ends when it has. How far that got is told: requested, delivered, stopped.
+    A run that is not running ends at once, even if no worker is up. A running one ends when its handler has stopped;
+    the output says how far that is: requested, delivered, stopped.
 
-    --abandon ends the run although its handler goes on; whatever that still writes is refused. Before many are
-    cancelled you are asked, if you sit at a terminal.
+    --abandon ends the run while its handler goes on; the store refuses what that handler still writes. Filters ask for
+    confirmation at a terminal.
 
-    Exits with 3 if there is no such run, 5 if it has ended otherwise, 7 if --wait ran out of time.
+    Exits with 3 if there is no such run, 5 if it has ended in another state, 7 if --wait ran out of time.
     """
     from laneway.cli.runs import cancel
 
@@ -77,13 +77,13 @@ def _check(
     if ids and wanted:
         raise Problem(f"give ids or --{next(iter(wanted))}, not both")
     if not ids and not wanted:
-        raise Problem("which runs? give ids, or filters such as --state pending --task summarize")
+        raise Problem("give ids, or filters such as --state pending --task summarize")
     if abandon and wanted:
-        raise Problem("--abandon is for runs named by id: each of their handlers goes on, and you should know which")
+        raise Problem("--abandon needs ids: the handler of each such run goes on, so name each one")
     if dry_run and ids:
-        raise Problem("--dry-run counts what fits filters; for one run: laneway runs show ID")
+        raise Problem("--dry-run counts the runs that match filters; for one run: laneway runs show ID")
     if timeout is not None and not wait:
-        raise Problem("--timeout is for --wait")
+        raise Problem("--timeout needs --wait")
 
 
 @click.command("pause", cls=Command, examples=("laneway runs pause 0197f0c2a1b3",))
@@ -91,10 +91,11 @@ def _check(
 @json_option("the runs")
 @store_option
 def pause(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
-    """Pause runs: a pending one at once, a running one when its handler reaches a checkpoint or a step.
+    """Pause runs: at once, or at the next checkpoint of a handler.
 
-    A handler without them goes on; if it fails and would be tried again, or asks and is answered, the run is paused
-    then. A run that waits cannot be paused.
+    A pending run is paused at once, a running one when its handler reaches a checkpoint or a step. A handler without
+    them goes on; its run is paused before the next attempt, or after the answer if it asks. A waiting run cannot be
+    paused.
     """
     return _change(store, ids, lambda app, run_id: app.pause(run_id), as_json=as_json)
 
@@ -104,7 +105,10 @@ def pause(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
 @json_option("the runs")
 @store_option
 def resume(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
-    """Let paused runs go on; their handlers find what their last checkpoint saved."""
+    """Resume paused runs.
+
+    Their handlers continue from what the last checkpoint saved.
+    """
     return _change(store, ids, lambda app, run_id: app.resume(run_id), as_json=as_json)
 
 
@@ -124,10 +128,10 @@ def _change(
 @json_option("the receipts")
 @store_option
 def retry(ids: tuple[str, ...], as_json: bool, store: str | None) -> int:
-    """Submit runs that have ended once more, each as a new run, and print the new ids.
+    """Submit ended runs again, and print the new ids.
 
-    The new run has the arguments, lane, user, session and priority of the old one, begins with attempt 1, and names the
-    run it retries.
+    A new run has the arguments, lane, user, session and priority of the old one, begins with attempt 1, and names the
+    run that it retries.
     """
     from laneway.core.records.codec import to_dict
 

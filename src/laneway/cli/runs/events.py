@@ -22,14 +22,14 @@ KIND_WIDTH = 10
 
 
 class Kind(NamedTuple):
-    """How events of one kind are shown: what stands beside the kind, and the colour of the kind."""
+    """How events of one kind are shown: the text beside the kind, and its colour."""
 
     text: Callable[[Event, Mapping[str, Any]], str]
     style: str = ""
 
 
 def event_text(event: Event) -> str:
-    """Say what an event tells beside its kind."""
+    """Return the text of an event, beside its kind."""
     data = event.data if isinstance(event.data, dict) else {}
     cut = data.get("cut")
     if isinstance(cut, int) and not isinstance(cut, bool):
@@ -41,7 +41,7 @@ def _told(event: Event, data: Mapping[str, Any]) -> str:
     try:
         return KINDS[event.kind].text(event, data)
     except (KeyError, TypeError, ValueError):
-        # Another's kind, or one whose data a newer laneway shapes differently.
+        # A kind of the user's own, or data in the form of a newer laneway.
         if data.keys() == {"cut", "head"}:
             return printable(data["head"])
         return "" if event.data in (None, {}) else printable(event.data)
@@ -141,12 +141,12 @@ KINDS: Mapping[str, Kind] = {
 
 
 class Printer:
-    """Prints a run's events as they come, and remembers how far it came."""
+    """Prints the events of a run as they come; `last` is the number of the newest printed one."""
 
     def __init__(self, accepted_at: datetime, *, as_json: bool, last: int = 0) -> None:
         self._accepted_at, self._as_json = accepted_at, as_json
         self._console: Console | None = None
-        self._mid_line = False  # running text stands on the terminal, and its line is not at its end
+        self._mid_line = False  # streamed text was printed without a line end
         self.last = last
 
     def print(self, event: Event) -> None:
@@ -167,7 +167,7 @@ class Printer:
         self.last = event.seq
 
     def end_line(self) -> None:
-        """Let whatever comes next begin on a line of its own."""
+        """End the line of streamed text, if there is one."""
         if self._mid_line:
             click.echo()
             self._mid_line = False

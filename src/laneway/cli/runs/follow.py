@@ -1,4 +1,4 @@
-"""Following a run while it goes: its events as lines, its progress as a bar, its end as an exit code."""
+"""Follow a run: its events as lines, its progress as a bar, its end as an exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def print_events(
     scheduler: Scheduler, run_id: str, *, after: int, follow: bool, as_json: bool, store: str | None
 ) -> int:
-    """Print a run's events; with `follow`, go on until it is done, or until Ctrl-C, and then say how to resume."""
+    """Print the events of a run; with `follow`, until it has ended, or until Ctrl-C, then print how to resume."""
     printer: Printer | None = None
 
     async def printing() -> None:
@@ -45,12 +45,12 @@ def print_events(
         if printer is not None:
             resume = f"laneway runs events {run_id} --follow --after {printer.last}"
             say(f"\nstopped after event {printer.last}; go on with: {resume}{store_words(store)}")
-        # Who follows ends it so; the run goes on, and nothing has gone wrong.
+        # Ctrl-C is the normal end of following a run that goes on.
     return FINE
 
 
 async def stored(scheduler: Scheduler, run_id: str, after: int = 0) -> AsyncIterator[Event]:
-    """Yield the events there are."""
+    """Yield the stored events, in pages."""
     store = await scheduler.open()
     while page := await store.events(run_id, after=after):
         for event in page:
@@ -61,14 +61,14 @@ async def stored(scheduler: Scheduler, run_id: str, after: int = 0) -> AsyncIter
 async def await_end(
     scheduler: Scheduler, run_id: str, *, timeout: float | None, as_json: bool, store: str | None
 ) -> int:
-    """Wait for the run to end, showing its progress on a terminal; print its result and return the exit code."""
+    """Wait for the end of a run, with its progress on a terminal; print the result and return the exit code."""
     if not (await scheduler.get(run_id)).ended and not await (await scheduler.open()).workers():
         say("no worker is running yet; start one with: laneway worker APP")
     watching = asyncio.create_task(_watch(scheduler, run_id, store)) if is_terminal(sys.stderr) else None
     try:
         run = await scheduler.wait(run_id, timeout)
         if watching is not None:
-            await watching  # it ends with the run's last event
+            await watching  # it returns after the last event of the run
     except TimeoutError:
         raise Problem(
             f"run {run_id} has not ended after {formats.spoken(timeout or 0)}",
@@ -84,7 +84,7 @@ async def await_end(
 
 
 def tell_end(run: Run, *, as_json: bool) -> int:
-    """Print what the run ended in: its result on stdout, or why there is none on stderr."""
+    """Print the result of a run on stdout, or on stderr why there is none."""
     if as_json:
         from laneway.core.records.codec import to_dict
 
@@ -100,7 +100,7 @@ def tell_end(run: Run, *, as_json: bool) -> int:
 
 
 async def _watch(scheduler: Scheduler, run_id: str, store: str | None) -> None:
-    """Show one line on stderr that changes as the run goes, and is gone when it ends; what the run asks stays."""
+    """Show the progress in one changing line on stderr until the run ends; print its questions above that line."""
     from rich.live import Live
     from rich.text import Text
 
@@ -110,7 +110,7 @@ async def _watch(scheduler: Scheduler, run_id: str, store: str | None) -> None:
         parts = (one_line(run.task), "bold"), "  ", (one_line(said), look)
         return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
-    # What is printed while it is shown goes through its console, so rich need not take hold of stdout and stderr.
+    # All that is printed meanwhile goes through this console, so rich need not redirect stdout and stderr.
     with Live(console=console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False) as live:
         live.update(line(f"{symbol(run.state)} {run.state.value}", style(run.state)))
         async for event in scheduler.events(run_id):
@@ -118,6 +118,6 @@ async def _watch(scheduler: Scheduler, run_id: str, store: str | None) -> None:
             if event.kind not in ("result", "done"):
                 shown = said if event.kind in ("progress", "delta") else f"{event.kind} {said}"
                 live.update(line(shown, event_style(event)))
-            if event.kind == "question":  # perhaps answered by now, but then that is the next line
+            if event.kind == "question":  # it may be answered by now; the next event says so
                 said = questions.how_to_answer(await scheduler.get(run_id), event, store)
                 live.console.print(Text(said), soft_wrap=True)

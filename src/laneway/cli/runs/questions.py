@@ -1,4 +1,4 @@
-"""What a run waits for, in words, and the very command that answers it."""
+"""The questions of a run in words, and the commands that answer them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def questions(run: Run) -> tuple[Question, ...]:
-    """Return what the run asks, none if it waits for no answer."""
+    """Return the open questions of a run."""
     return run.wait.questions if run.wait is not None else ()
 
 
 def command(run: Run, question: Question, store: str | None) -> str:
-    """Return the command that answers a question, but for the answer; it names the question where there are several."""
+    """Return the command that answers a question; it names the question if there are several."""
     name = f" --name {shlex.quote(question.name)}" if len(questions(run)) > 1 else ""
     return f"laneway runs answer {run.id} ANSWER{name}{store_words(store)}"
 
 
 def how_to_answer(run: Run, event: Event, store: str | None) -> str:
-    """Say what a run asks by this event, and how to answer if it still waits for that."""
+    """Return the question of this event, with the command that answers it if the run still waits."""
     said = f"it asks {event_text(event)}"
     name = event.data.get("name") if isinstance(event.data, dict) else None
     commands = [command(run, question, store) for question in questions(run) if question.name == name]
@@ -38,12 +38,12 @@ def how_to_answer(run: Run, event: Event, store: str | None) -> str:
 
 
 def until(question: Question, now: datetime) -> str:
-    """Say when it is too late for an answer."""
+    """Return when a question expires."""
     from laneway.core.common.instants import instant
 
     return formats.moment(instant(question.until), now) if question.until is not None else ""
 
 
 def listed(run: Run) -> str:
-    """List what the run asks, a question on each line."""
+    """Return the open questions, one on each line."""
     return "\n".join(f"{question.name}  {formats.asked(question)}" for question in questions(run))

@@ -1,4 +1,4 @@
-"""What became of a submission, in words."""
+"""The result of a submission in words."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def told(receipt: Receipt, options: Mapping[str, Any], *, named: bool) -> str:
-    """Say in a line what became of it; `named` if the id of an accepted run is to be said, too.
+    """Return a receipt as one line; `named` adds the id of an accepted run.
 
-    `options` are those of `submit`, with the lane that it was for.
+    `options` are those of `submit`, with the lane of the run.
     """
     notes = [_outcome(receipt, named=named)]
     if receipt.reason == "lane_unknown":
@@ -23,18 +23,18 @@ def told(receipt: Receipt, options: Mapping[str, Any], *, named: bool) -> str:
     elif receipt.reason and receipt.reason != "answered":
         notes.append(receipt.reason)
     if receipt.position:
-        # Those of a lane may be due later, or be passed: users take turns.
+        # Runs before it in a lane may be due later, or be overtaken: users take turns.
         where = "ahead of it in its session" if options.get("session") else "pending in its lane before it"
         notes.append(f"{receipt.position} {where}")
     if receipt.outcome.value == "accepted" and isinstance(due := options.get("at"), datetime):
         at = f"{due:%Y-%m-%d %H:%M:%S %z}"
-        # No store makes a run due before it was accepted.
+        # A store sets the due time to the time of acceptance at the earliest.
         notes.append(f"due {at}" if due > datetime.now(UTC) else f"due at once: {at} is past")
     return "; ".join(notes)
 
 
 def refusal(receipt: Receipt, *, task: str, lane: str, session: str | None) -> tuple[str, str | None]:
-    """Say why a submission was not accepted, with the word that programs know it by, and which command helps."""
+    """Return why a submission was refused, with the reason of the JSON in parentheses, and the command that helps."""
     reason = receipt.reason or ""
     room = shlex.quote(session or "")
     texts = {

@@ -1,4 +1,4 @@
-"""A run's relatives, and what it has kept: read from the store for whoever looks at the run."""
+"""The runs that belong to a run (caller, called, left behind), and the memos that it has kept."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Relative(NamedTuple):
-    """A run that is tied to another; `run` is None if it was pruned. `name` is that of the call, if it was called."""
+    """A run that is linked to another; `run` is None if it was deleted. `name` is the name of the call, if any."""
 
     id: str
     run: Run | None
     name: str = ""
 
     def record(self) -> dict[str, Any]:
-        """Return it as it is in JSON."""
+        """Return the JSON of this run."""
         found = {"task": self.run.task, "state": self.run.state.value} if self.run else {"task": None, "state": None}
         return {"id": self.id, **({"name": self.name} if self.name else {}), **found}
 
 
 class Relatives(NamedTuple):
-    """Who left a run behind or called it, what it called and left behind itself, and what it has kept."""
+    """The run that called a run or left it behind, the runs that it called and left behind, and its memos."""
 
     parent: Relative | None
     called: list[Relative]
@@ -39,11 +39,11 @@ class Relatives(NamedTuple):
     recall: Recall
 
     def kept(self, kind: MemoKind) -> list[str]:
-        """Return the names of what was kept of that kind, in the order it was."""
+        """Return the names of the memos of that kind, in their order."""
         return [memo.name for memo in self.recall.memos if memo.kind is kind]
 
     def record(self, run: Run) -> dict[str, Any]:
-        """Return all of it, and what the run asks, as it is in JSON: names and ids, without the values kept."""
+        """Return the JSON of these and of the open questions: names and ids, without the values of memos."""
         asked = run.wait.questions if run.wait is not None else ()
         return {
             "questions": [
@@ -63,7 +63,7 @@ class Relatives(NamedTuple):
 
 
 async def read(scheduler: Scheduler, run: Run) -> Relatives:
-    """Return a run's relatives and what it has kept."""
+    """Read the runs that belong to a run, and its memos."""
     recall = await (await scheduler.open()).recall(run.id)
     ties = run.ties
     parent = None
@@ -77,12 +77,12 @@ async def read(scheduler: Scheduler, run: Run) -> Relatives:
 
 
 async def _left(scheduler: Scheduler, run: Run) -> list[Relative]:
-    """Return what the run left behind when it ended. Nobody lists these, but their ids follow from its own."""
+    """Return the runs that it left behind when it ended. No index lists them, but their ids derive from its own."""
     if run.state is RunState.FAILED and run.ties is not None:
         return await _known(scheduler, run, "on_failure", range(1, len(run.ties.on_failure) + 1))
     if run.state is not RunState.SUCCEEDED:
         return []
-    # How many were held back is written nowhere, and one in between may be pruned.
+    # The number of runs that were held back is not stored, and one of them may be deleted.
     held = await _known(scheduler, run, "submit", range(1, scheduler.settings.max_children + 1))
     return held + await _known(scheduler, run, "then", range(1, len(run.ties.then if run.ties else ()) + 1))
 

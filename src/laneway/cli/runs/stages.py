@@ -1,4 +1,4 @@
-"""How far a cancel, or a time-out, of the newest attempt got: read from the run's events."""
+"""How far a cancel, or a time-out, of the newest attempt has got; read from the events of the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Stages(msgspec.Struct, kw_only=True):
-    """When each stage was reached, None if it was not. `stack` is where a stuck handler was when it was found."""
+    """When each stage was reached, None if it was not. `stack` is the stack of a stuck handler."""
 
     requested_at: datetime | None = None
     delivered_at: datetime | None = None
@@ -29,7 +29,7 @@ class Stages(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, log: Iterable[Event]) -> Stages:
-        """Return the stages that these events tell of; each start begins anew."""
+        """Read the stages from these events; each start of an attempt resets them."""
         found = cls()
         for event in log:
             if event.kind == events.STARTED:
@@ -41,7 +41,7 @@ class Stages(msgspec.Struct, kw_only=True):
         return found
 
     def record(self) -> dict[str, Any]:
-        """Return the stages of a cancel as they are in JSON."""
+        """Return the JSON of a cancel's stages."""
         return {name: getattr(self, name) for name in ("requested_at", "delivered_at", "stopped_at")}
 
 
@@ -55,7 +55,7 @@ _FIELDS = {
 
 
 async def read(scheduler: Scheduler, run: Run) -> Stages:
-    """Return the stages of a run that is running or cancelled; of others nobody asks, and a log may be long."""
+    """Read the stages of a run that is running or cancelled; others have none to show, and a log may be long."""
     from laneway.cli.runs.follow import stored
 
     if run.state not in ("running", "cancelled"):
@@ -64,10 +64,7 @@ async def read(scheduler: Scheduler, run: Run) -> Stages:
 
 
 def told(run: Run, stages: Stages) -> str:
-    """Say how far a cancel got, each stage with its time since the request.
-
-    It is said of a cancelled run, and of a running one that is requested to be.
-    """
+    """Return how far the cancel of a run got, each stage with its time since the request."""
     if stages.requested_at is None:
         return run.state.value
     since = stages.requested_at

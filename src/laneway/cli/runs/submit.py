@@ -1,4 +1,4 @@
-"""`laneway submit`: accept a run now."""
+"""`laneway submit`: submit a run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from laneway.engine.handlers.task import Task
     from laneway.scheduler import Scheduler
 
-SILENT = 0.5  # seconds; a submission that takes no longer needs no words
+SILENT = 0.5  # seconds; a faster submission prints no message about a full lane
 
-# What of `SessionPolicy` can be given with a message, and what it can be
+# Values of `mode`, and the fields of `SessionPolicy` that are options here
 MODES = ("queue", "collect", "interrupt", "reject", "steer")
 POLICY = ("mode", "debounce", "max_wait", "max_concurrent", "cap", "drop", "while_waiting")
 
 
 def follow_up(text: str) -> tuple[str, dict[str, Any]]:
-    """Read `TASK`, or `TASK={"name": "value"}` with its arguments as a JSON object."""
+    """Parse `TASK`, or `TASK={"name": "value"}` with the arguments as a JSON object."""
     import msgspec
 
     task, equals, given = text.partition("=")
@@ -44,7 +44,7 @@ def follow_up(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def name_and_text(text: str) -> tuple[str, str]:
-    """Read `NAME=TEXT`."""
+    """Parse `NAME=TEXT`."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise click.BadParameter(f"{text!r}; write name=text")
@@ -68,27 +68,43 @@ def name_and_text(text: str) -> tuple[str, str]:
 )
 @click.argument("words", nargs=-1, metavar="APP TASK [NAME=VALUE]...")
 @click.option("--args", "given", metavar="JSON", help="All arguments as one JSON object; NAME=VALUE adds to it.")
-@click.option("--user", metavar="KEY", help="Whom it belongs to: users take turns.")
-@click.option("--session", metavar="KEY", help="The session in whose order it runs.")
-@click.option("--priority", type=int, metavar="N", help="-100 to 100; a head start, 0 by default.")
-@click.option("--delay", type=seconds, metavar="S", help="Not before so long from now: 30, 90s, 5m, 2h.")
+@click.option("--user", metavar="KEY", help="The user it belongs to: users take turns.")
+@click.option("--session", metavar="KEY", help="The session: its runs keep their order.")
+@click.option("--priority", type=int, metavar="N", help="-100 to 100; higher starts earlier.  [default: 0]")
+@click.option("--delay", type=seconds, metavar="S", help="Do not start before this time has passed: 30, 90s, 5m, 2h.")
 @click.option(
     "--at",
     type=instant,
     metavar="INSTANT",
-    help="Not before this instant, in ISO 8601; local time unless it has a zone.",
+    help="Do not start before this instant (ISO 8601; local time unless it has a zone).",
 )
-@click.option("--lane", metavar="NAME", help="The lane, instead of the task's.")
-@click.option("--key", metavar="KEY", help="Once per task and user: the same key again gets the run that it made.")
-@click.option("--mode", type=click.Choice(MODES), help="What it does while its session is busy.  [default: queue]")
-@click.option("--debounce", type=seconds, metavar="S", help="Wait so long for more of its session, and make one run.")
-@click.option("--max-wait", type=seconds, metavar="S", help="At most so long.  [default: 5 times the debounce]")
-@click.option("--max-concurrent", type=count, metavar="N", help="How many of its session run at once.  [default: 1]")
-@click.option("--cap", type=count, metavar="N", help="How many of its session may be queued.  [default: 10]")
+@click.option("--lane", metavar="NAME", help="The lane, instead of that of the task.")
+@click.option(
+    "--key", metavar="KEY", help="Idempotency key: once per task and user; used again, it returns the first run."
+)
+@click.option(
+    "--mode", type=click.Choice(MODES), help="What the message does if its session is busy.  [default: queue]"
+)
+@click.option(
+    "--debounce",
+    type=seconds,
+    metavar="S",
+    help="Wait this long for more messages of the session, and make one run of them.",
+)
+@click.option(
+    "--max-wait", type=seconds, metavar="S", help="Longest wait with --debounce.  [default: 5 times the debounce]"
+)
+@click.option(
+    "--max-concurrent",
+    type=count,
+    metavar="N",
+    help="How many runs of the session may be active at once.  [default: 1]",
+)
+@click.option("--cap", type=count, metavar="N", help="How many runs of the session may be queued.  [default: 10]")
 @click.option(
     "--drop",
     type=click.Choice(DROPS),
-    help="Which goes when more come: the oldest queued one, or the new one.  [default: old]",
+    help="Which run is dropped if the queue is full: the oldest or the new one.  [default: old]",
 )
 @click.option(
     "--while-waiting",
@@ -100,25 +116,25 @@ def name_and_text(text: str) -> tuple[str, str]:
     type=follow_up,
     multiple=True,
     metavar="TASK[=JSON]",
-    help="Submit a run of TASK when this one has succeeded, with a JSON object of arguments; can be repeated.",
+    help="Submit a run of TASK when this one has succeeded; JSON is its arguments. Repeatable.",
 )
 @click.option(
     "--on-failure",
     type=follow_up,
     multiple=True,
     metavar="TASK[=JSON]",
-    help="The same when it has failed for good; neither is when it was cancelled or dropped.",
+    help="The same when this one has failed for good. Neither happens after a cancel or drop.",
 )
 @click.option(
     "--trace",
     type=name_and_text,
     multiple=True,
     metavar="NAME=TEXT",
-    help="Text that goes along with it and all that it leaves behind; can be repeated.",
+    help="Text that it and all runs that follow from it carry. Repeatable.",
 )
-@click.option("--wait", is_flag=True, help="Wait until it ends, show its progress, print its result as JSON.")
+@click.option("--wait", is_flag=True, help="Wait for its end, show its progress, print its result as JSON.")
 @click.option(
-    "--timeout", type=seconds, metavar="S", help="With --wait: give up waiting after so long; the run goes on."
+    "--timeout", type=seconds, metavar="S", help="With --wait: stop waiting after this time; the run goes on."
 )
 @json_option("the receipt (with --wait: the whole run)")
 def submit(
@@ -126,19 +142,19 @@ def submit(
 ) -> int:
     """Submit a run of TASK and print its id.
 
-    APP may be left out where LANEWAY_APP is set. A VALUE is read as JSON where the task's parameter is not plain text
-    and it is JSON; otherwise it is text: `doc=42` gives the text "42" to `doc: str` and the number 42 to `doc: int`.
+    APP may be omitted if LANEWAY_APP is set. A VALUE that is valid JSON is read as JSON, unless the parameter of the
+    task is text: `doc=42` is the text "42" for `doc: str` and the number 42 for `doc: int`.
 
-    What becomes of a message of a busy session is said: it may be merged into a run that waits, put into the inbox of
-    the active one (steered), or refused. The id printed is that of the run that took it.
+    If the session is busy, the message may be merged into a waiting run, put into the inbox of the active run
+    (steered), or refused; stderr says which. The printed id is that of the run that has the message.
 
-    A lane that is full may let it wait, for half a minute unless APP's submit_timeout says otherwise; Ctrl-C gives up.
+    If the lane is full, the command may wait, for 30 seconds unless APP sets another submit_timeout; Ctrl-C gives up.
 
-    Exits with 0 once it is stored, 5 if it is refused or its key was used with other arguments; with --wait, with 1 if
-    the run did not succeed and 7 if it did not end in time.
+    Exits with 0 once the run is stored, 5 if it is refused or its key was used with other arguments; with --wait, with
+    1 if the run did not succeed and 7 if it did not end in time.
     """
     if timeout is not None and not wait:
-        raise Problem("--timeout is for --wait; a delayed start is --delay")
+        raise Problem("--timeout needs --wait; to delay the start, give --delay")
     app, name, pairs = _split(words)
     chosen = _with_policy({option: value for option, value in options.items() if value not in (None, ())})
     scheduler = load(app)
@@ -194,7 +210,7 @@ async def _submitted(
 async def _receipt(
     scheduler: Scheduler, task: str, args: Mapping[str, Any], options: Mapping[str, Any], *, lane: str
 ) -> Receipt:
-    """Submit a run for this lane and return its receipt; say so if the lane is full and lets it wait."""
+    """Submit a run and return its receipt; print a message while a full lane lets the submission wait."""
     import asyncio
 
     telling = asyncio.create_task(_tell(scheduler, lane))
@@ -212,7 +228,7 @@ async def _tell(scheduler: Scheduler, name: str) -> None:
     from laneway.errors import LanewayError
 
     await asyncio.sleep(SILENT)
-    # What is wrong with the store is for the submission to say.
+    # If the store fails, the submission itself reports it.
     with contextlib.suppress(LanewayError):
         lanes = {state.lane.name: state for state in await scheduler.lanes.list()}
         state = lanes.get(name) or lanes[MAIN]
@@ -224,7 +240,7 @@ async def _tell(scheduler: Scheduler, name: str) -> None:
 
 
 def _with_policy(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of `submit`, those that are about the session made into its policy."""
+    """Return the options of `submit`, with a policy made of those that concern the session."""
     given |= {name: list(given[name]) for name in ("then", "on_failure") if name in given}
     given |= {"trace": _once(given["trace"])} if "trace" in given else {}
     about_session = {name: given.pop(name) for name in POLICY if name in given}
@@ -232,9 +248,9 @@ def _with_policy(given: dict[str, Any]) -> dict[str, Any]:
         return given
     if "session" not in given:
         option = next(iter(about_session)).replace("_", "-")
-        raise Problem(f"--{option} is about a session; say which: --session KEY")
+        raise Problem(f"--{option} needs --session KEY")
     if "max_wait" in about_session and "debounce" not in about_session:
-        raise Problem("--max-wait is for --debounce; a limit on waiting here is --wait --timeout")
+        raise Problem("--max-wait needs --debounce; to limit how long this command waits, give --wait --timeout")
     from laneway.core.records.policy import SessionPolicy
 
     return {**given, "session_policy": SessionPolicy(**about_session)}
@@ -256,7 +272,7 @@ def _store_to_name(url: str) -> str | None:
 
 
 def _split(words: Sequence[str]) -> tuple[str, str, Sequence[str]]:
-    """Tell APP, TASK and arguments apart. A word without a colon is no APP, so that of the environment stands."""
+    """Return APP, TASK and the arguments. If the first word has no colon, APP is that of the environment."""
     default = os.environ.get(APP)
     if default and (not words or ":" not in words[0].partition("=")[0]):
         words = (default, *words)
@@ -271,7 +287,9 @@ def _arguments(task: Task[..., Any], given: str | None, pairs: Sequence[str]) ->
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise Problem(f"{pair!r} is no argument; write name=value", hint=f"{task.name} takes {_signature(task)}")
+            raise Problem(
+                f"{pair!r} is not an argument; write name=value", hint=f"{task.name} takes {_signature(task)}"
+            )
         if name in seen:
             raise Problem(f"argument {name!r} is given twice, as {seen[name]} and {pair}; give it once")
         seen[name] = pair
@@ -280,7 +298,7 @@ def _arguments(task: Task[..., Any], given: str | None, pairs: Sequence[str]) ->
 
 
 def _value(task: Task[..., Any], name: str, text: str) -> Any:
-    """Return text as the parameter wants it: as JSON where that is JSON and fits, else as the text it is."""
+    """Return the value for a parameter: decoded, if it is JSON of the right type, else the text."""
     import msgspec
 
     wanted = task.parameters.types.get(name, Any)

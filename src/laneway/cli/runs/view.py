@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from laneway.core.records.run import Message, Run
     from laneway.scheduler import Scheduler
 
-PAGE = 1000  # messages read at once
+PAGE = 1000  # messages per read
 
 
 def _with_symbols(states: list[str], on_terminal: bool) -> list[str]:
-    # In a pipe one word in each column, so that `awk '{print $6}'` finds the state.
+    # In a pipe each column is one word, so that `awk '{print $6}'` prints the state.
     return [f"{symbol(state)} {state}" for state in states] if on_terminal else states
 
 
@@ -47,11 +47,11 @@ RUN: View[Run] = View(
 
 
 class Details(NamedTuple):
-    """A run with all that the page of it shows; `store` is the address that commands for the user name again."""
+    """A run with all that its page shows; `store` is the address for the commands in it."""
 
     run: Run
     stages: Stages
-    taken: list[Message]  # beside the one that it was made of
+    taken: list[Message]  # all but the one that it was made of
     kin: Relatives
     store: str | None
 
@@ -64,7 +64,7 @@ async def details(scheduler: Scheduler, run_id: str, store: str | None) -> Detai
 
 
 async def _messages_of(scheduler: Scheduler, run: Run) -> list[Message]:
-    """Return the messages it took: those merged into its arguments, then those of its inbox, each kind in order."""
+    """Return the messages that were merged into its arguments, then those of its inbox."""
     found: list[Message] = []
     if run.messages:
         store = await scheduler.open()

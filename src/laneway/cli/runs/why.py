@@ -1,4 +1,4 @@
-"""`laneway why`: why a run does not start, in sentences."""
+"""`laneway why`: explain why a run does not start."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
 WAITING = ("pending", "paused", "waiting")
-TOLD_HOW = ("paused", "answer", "breaker_open")  # what opens them is said, as a command
-TRIES = 5  # nothing changes so often between two reads
+WITH_COMMAND = ("paused", "answer", "breaker_open")  # the sentence ends with the command that opens the gate
+TRIES = 5  # a run does not change more often between two reads
 
 
 @click.command("why", cls=Command, examples=("laneway why 0197f0c2a1b3", "laneway why 0197f0c2a1b3 --json"))
@@ -33,9 +33,10 @@ TRIES = 5  # nothing changes so often between two reads
 @json_option("the gates that are closed for it")
 @store_option
 def why(run_id: str, store: str | None, as_json: bool) -> None:
-    """Say why a run does not start: every gate that is closed for it, who holds it, and when it opens, if known.
+    """Explain why a run does not start.
 
-    With all of them open, it starts. Of a run that is running or has ended, this is said instead.
+    Prints every closed gate, the runs that hold it, and when it opens, if known. The run starts when all are open. For
+    a run that is running or has ended, prints that instead.
     """
     from laneway.cli.shell.output import print_json
 
@@ -52,7 +53,7 @@ def why(run_id: str, store: str | None, as_json: bool) -> None:
 
 
 async def _read(scheduler: Scheduler, run_id: str) -> tuple[Run, list[Reason]]:
-    """Return a run and what it waits for, the two of them in accord."""
+    """Return a run and the closed gates, read so that both fit together."""
     run = await scheduler.get(run_id)
     found: list[Reason] = []
     for _ in range(TRIES):
@@ -65,7 +66,7 @@ async def _read(scheduler: Scheduler, run_id: str) -> tuple[Run, list[Reason]]:
 
 
 async def _holders(scheduler: Scheduler, found: Sequence[Reason]) -> dict[str, Run]:
-    """Return the runs that hold the gates, by id; one that was pruned meanwhile is missing."""
+    """Return the runs that hold the gates, by id; one that was deleted meanwhile is missing."""
     from laneway.errors import UnknownRun
 
     runs = {}
@@ -78,21 +79,21 @@ async def _holders(scheduler: Scheduler, found: Sequence[Reason]) -> dict[str, R
 
 
 def _record(run: Run, found: Sequence[Reason]) -> dict[str, Any]:
-    """Return the answer as it is in JSON."""
+    """Return the JSON of the reasons."""
     import msgspec
 
     return {"v": 1, "run_id": run.id, "state": run.state.value, "reasons": msgspec.to_builtins(found)}
 
 
 def told(run: Run, found: Sequence[Reason], holders: Mapping[str, Run], store: str | None) -> Iterator[str]:
-    """Say it, line for line; commands that help name the store as this one did."""
+    """Yield the lines; commands in them name the store as this command did."""
     now = formats.now()
     yield one_line(f"{run.id}  {run.task}: {stands(run)}")
     if not found:
         return
     yield "it has not started, because" if not run.fence else "it does not go on, because"
     for reason in found:
-        there = store_words(store) if reason.gate in TOLD_HOW and not reason.runs else ""
+        there = store_words(store) if reason.gate in WITH_COMMAND and not reason.runs else ""
         yield one_line(f"  {_SENTENCES.get(reason.gate, _other)(reason, run, now)}{there}")
         for run_id in reason.runs:
             holder = holders.get(run_id)
@@ -104,7 +105,7 @@ def told(run: Run, found: Sequence[Reason], holders: Mapping[str, Run], store: s
 
 
 def stands(run: Run) -> str:
-    """Say what a run does now, or when it ended."""
+    """Return what a run does now, or when it ended."""
     now = formats.now()
     if run.ended:
         reason = f" ({run.reason})" if run.reason else ""

@@ -1,1 +1,1 @@
-"""What all commands stand on: groups and options, errors, tables, words."""
+"""What all commands share: groups, options, errors, views of records, formats."""

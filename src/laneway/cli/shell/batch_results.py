@@ -1,4 +1,4 @@
-"""Doing one thing to each of several records: each gets a result of its own, a wrong name stops none of the others."""
+"""Apply one action to several records, named one by one: a wrong name does not stop the others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def act_on_each(
     as_json: bool,
     name: str = "id",
 ) -> int:
-    """Do this to each name, print the results, and return the exit code; see `results_of` and `print_results`."""
+    """Apply the action to each name, print the results, return the exit code: `results_of`, then `print_results`."""
 
     async def acting(app: Scheduler) -> list[T | Refused]:
         return await results_of(names, lambda given: action(app, given))
@@ -49,7 +49,7 @@ def act_on_each(
 
 
 async def results_of(names: Iterable[str], action: Callable[[str], Awaitable[T]]) -> list[T | Refused]:
-    """Do this to each name, in order, and return the results; a name that is given twice counts once."""
+    """Apply the action to each name in order and return the results; a name that is given twice counts once."""
     results: list[T | Refused] = []
     for given in dict.fromkeys(names):
         try:
@@ -69,7 +69,7 @@ def print_results(
 ) -> int:
     """Print each result as a line, or all as JSON; return the exit code, that of the first refusal if there is one.
 
-    `name` is the key of the JSON under which the given name stands.
+    `name` is the JSON key of the given name.
     """
     refused = [result for result in results if isinstance(result, Refused)]
     if as_json:

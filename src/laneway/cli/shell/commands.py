@@ -1,4 +1,4 @@
-"""What all commands have in common: examples in their help, `--debug`, and one way to end."""
+"""The classes of all commands: examples in the help, `--debug`, and one way to end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _note_debug(context: click.Context, _: click.Parameter, wanted: bool) -> Non
 
 
 class _Explained(click.Command):
-    """A command whose help ends with examples, each of which works as it stands."""
+    """A command whose help ends with examples that work as they are."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -39,7 +39,7 @@ class _Explained(click.Command):
         )
 
     def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, line for line."""
+        """Write one example per line."""
         if self.examples:
             with formatter.section("Examples"):
                 for example in self.examples:
@@ -47,11 +47,11 @@ class _Explained(click.Command):
 
 
 class Command(_Explained):
-    """A verb."""
+    """A verb, such as `list` or `submit`."""
 
 
 class Group(_Explained, click.Group):
-    """A noun; alone it shows what can be done with it."""
+    """A noun; without a verb it shows its help."""
 
     command_class = Command
 
@@ -63,15 +63,14 @@ class Group(_Explained, click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, _: click.Context) -> list[str]:
-        """Return the verbs in the order they were added, which is the order to learn them in."""
+        """Return the verbs in the order in which they were added: the order to learn them in."""
         return list(self.commands)
 
 
 class Root(Group):
-    """The whole command line: the one place where every error becomes one line and an exit code.
+    """The whole command line: the one place where an error becomes a line on stderr and an exit code.
 
-    `later` names its commands, each with its module, which is imported when the command is asked for, and with what it
-    does in a few words.
+    `later` maps the name of each command to its module, imported when the command is used, and to a short description.
     """
 
     def __init__(self, *args: Any, later: Mapping[str, tuple[str, str]], **settings: Any) -> None:
@@ -79,7 +78,7 @@ class Root(Group):
         self._later = {name: module for name, (module, _) in later.items()}
         self._words = [(name, words) for name, (_, words) in later.items()]
         for name, words in self._words:
-            self.add_command(click.Command(name, short_help=words))  # stands in for it
+            self.add_command(click.Command(name, short_help=words))  # a placeholder
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name."""
@@ -89,7 +88,7 @@ class Root(Group):
         return self.commands.get(cmd_name)
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what commands there are, without importing them."""
+        """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(self._words)
 
@@ -100,24 +99,24 @@ class Root(Group):
         try:
             returned = super().main(*args, **extra)
             code = returned if isinstance(returned, int) else FINE
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # whatever it is, it must become one clear line
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # any error must become one clear line
             code = explain(error, debug=state.get(DEBUG, False))
         sys.exit(code)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; a reader that has gone (`| head`) has what it wanted, and ends it silently."""
+        """Run a command; if the reader of a pipe has gone (`| head`), end silently."""
         try:
             returned = super().invoke(ctx)
             sys.stdout.flush()
             return returned
         except BrokenPipeError:
-            # What is still buffered must go nowhere when the interpreter flushes it.
+            # The interpreter flushes what is still buffered at its exit: it must not fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FINE
 
 
 def awaited(work: Coroutine[Any, Any, T]) -> T:
-    """Return what the work returns, on a loop of its own."""
+    """Run a coroutine on an event loop of its own and return its result."""
     import asyncio
 
     return asyncio.run(work)

@@ -1,7 +1,7 @@
-"""`laneway completion`: what makes the shell complete commands, options, run ids, and names of lanes and the like.
+"""`laneway completion`: shell completion of commands, options, run ids, and names of lanes, jobs and the like.
 
-The shell asks by starting `laneway` with `_LANEWAY_COMPLETE` set, and click answers. It does so while somebody waits
-with a finger on the Tab key, so nothing here may be slow, print a word of its own, or change a store.
+On each press of Tab the shell starts `laneway` with `_LANEWAY_COMPLETE` set, and click prints the candidates. The user
+waits meanwhile: nothing here may be slow, print anything else, or change a store.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def completion(context: click.Context, shell: str, as_json: bool) -> None:
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
-    assert kind is not None, "click knows every shell there is a choice of"
+    assert kind is not None, "click supports every shell of the choice"
     script = kind(context.find_root().command, {}, "laneway", VARIABLE).source()
     if as_json:
         from laneway.cli.shell.output import print_json
@@ -67,7 +67,7 @@ def runs_argument(*, required: bool = True) -> Callable[[F], F]:
 
 
 def name_argument(noun: str, *, many: bool = False) -> Callable[[F], F]:
-    """Return the argument that names a lane, session, user, task or job; with `many`, `names`, one or more of them."""
+    """Return the argument that names a lane, session, user, task or job; with `many`, one or more of them."""
     metavar = noun.upper()
 
     def offered(context: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
@@ -86,7 +86,7 @@ async def _lanes(scheduler: Scheduler, _: str) -> list[str]:
 
 
 async def _users(scheduler: Scheduler, incomplete: str) -> list[str]:
-    # By (user, lane): whoever begins so comes behind this, in whatever lane.
+    # Users are ordered by (user, lane): all that begin with this text come after it, in any lane.
     return [state.user for state in await scheduler.users.list(limit=NAMES, after=(incomplete, ""))]
 
 
@@ -106,7 +106,7 @@ _NAMES = {"lane": _lanes, "user": _users, "session": _sessions, "task": _tasks, 
 
 
 def _run_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
-    """Return the newest runs whose ids begin so, each with what it is."""
+    """Return the newest runs whose ids begin with the text, each with its task and state."""
     from click.shell_completion import CompletionItem
 
     runs: list[Run] = _read(context, lambda scheduler: scheduler.runs(limit=NEWEST))
@@ -116,10 +116,10 @@ def _run_ids(context: click.Context, _: click.Parameter, incomplete: str) -> lis
 
 
 def _read(context: click.Context, ask: Callable[[Scheduler], Coroutine[Any, Any, list[T]]]) -> list[T]:
-    """Return what the store that the command would read answers, or nothing."""
+    """Read from the store that the command would use; return nothing if that fails."""
     from laneway.cli.shell.target import call, read_store
 
     try:
         return call(read_store(context.params.get("store")), ask)
-    except Exception:  # noqa: BLE001  # no store, or not one of ours: then there is nothing to offer
+    except Exception:  # noqa: BLE001  # no store, or not one of laneway: no candidates
         return []

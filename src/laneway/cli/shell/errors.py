@@ -1,7 +1,6 @@
-"""The one place where errors become a line on stderr and an exit code.
+"""The one place where an error becomes a line on stderr and an exit code.
 
-The line says what is wrong, a second one, if any, what to do. A traceback is for `--debug`: a user's mistake is never
-answered with one.
+The first line says what is wrong; a second one, if there is advice, what to do. Only `--debug` shows a traceback.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NOT_OPENED = "nothing was opened: find out who else writes there, then --abort, 
 
 
 class Problem(Exception):
-    """What is wrong, in words for the person at the terminal, with a hint and the exit code it leads to."""
+    """An error for the user: a sentence, perhaps a hint what to do, and the exit code."""
 
     def __init__(self, message: str, *, hint: str | None = None, code: int = WRONG_USE) -> None:
         super().__init__(message)
@@ -37,7 +36,7 @@ class Problem(Exception):
 
 
 def say(text: str) -> None:
-    """Talk to the person: a line on stderr, apart from the data on stdout."""
+    """Print a message for the user on stderr; stdout is for data."""
     click.echo(text, err=True)
 
 
@@ -117,7 +116,7 @@ def _usage(error: click.ClickException) -> str | None:
 
 
 def _uncapitalised(message: str) -> str:
-    # Click writes sentences; ours go on after a colon.
+    # Click writes a whole sentence; here it follows "laneway: ".
     text = message.strip().removesuffix(".")
     return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
@@ -132,7 +131,7 @@ def _place(error: BaseException) -> str:
 
 
 def leave_now(code: int) -> NoReturn:
-    """End the process without waiting for threads that do not end."""
+    """End the process at once, without waiting for threads."""
     import os
 
     sys.stdout.flush()

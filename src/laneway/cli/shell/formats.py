@@ -1,4 +1,4 @@
-"""How instants, durations, runs and events are said to people."""
+"""Text for people: durations, instants, sizes, changes, and the state of a run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 BAR = 20  # characters
 SHORTEST_ID = 12  # characters
-SHORT = 100  # characters of a question, where there is room for a line
+SHORT = 100  # characters of a question that must fit on one line
 
 
 def span(length: timedelta | float) -> str:
-    """Say a duration in at most two units: 4ms, 1.2s, 34s, 4m12s, 3h05m, 4d02h."""
+    """Format a duration in at most two units: 4ms, 1.2s, 34s, 4m12s, 3h05m, 4d02h."""
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
     if seconds < 0:
         return f"-{span(-seconds)}"
@@ -38,14 +38,14 @@ def span(length: timedelta | float) -> str:
 
 
 def spoken(length: timedelta | float) -> str:
-    """Say a duration in a sentence: 4 ms, 1.2 s, 34 s, 4 m 12 s."""
+    """Format a duration for a sentence: 4 ms, 1.2 s, 34 s, 4 m 12 s."""
     import re
 
     return re.sub(r"([a-z]+)(\d)", r"\1 \2", re.sub(r"(\d)([a-z])", r"\1 \2", span(length)))
 
 
 def size(count: int) -> str:
-    """Say a number of bytes: 812 bytes, 4.2 KiB, 1.3 GiB."""
+    """Format a number of bytes: 812 bytes, 4.2 KiB, 1.3 GiB."""
     if count < 1024:
         return f"{count} bytes"
     amount = float(count)
@@ -57,7 +57,7 @@ def size(count: int) -> str:
 
 
 def age(instant: datetime, now: datetime) -> str:
-    """Say in one unit how long ago something was: 0s, 34s, 4m, 3h, 12d."""
+    """Format the time since an instant in one unit: 0s, 34s, 4m, 3h, 12d."""
     seconds = max(0, int((now - instant).total_seconds()))
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds >= size:
@@ -66,19 +66,19 @@ def age(instant: datetime, now: datetime) -> str:
 
 
 def moment(instant: datetime, now: datetime) -> str:
-    """Say an instant in local time, and how far it is."""
+    """Format an instant in local time, with its distance from now."""
     local = instant.astimezone()
     distance = f"{span(now - instant)} ago" if instant <= now else f"in {span(instant - now)}"
     return f"{local:%Y-%m-%d %H:%M:%S}.{local.microsecond // 1000:03} {local:%z}  ({distance})"
 
 
 def now() -> datetime:
-    """Return the instant that ages are counted to."""
+    """Return the current instant."""
     return datetime.now(UTC)
 
 
 def waited(run: Run, now: datetime) -> str:
-    """Say how long the newest attempt waited from being due to its start, or (negative) until it is due."""
+    """Return how long the newest attempt waited after it was due; negative if it is not due yet."""
     if run.started_at is not None and (run.ended or run.state == "running"):
         return span(max(run.started_at - run.due_at, timedelta()))
     if run.ended:
@@ -87,14 +87,14 @@ def waited(run: Run, now: datetime) -> str:
 
 
 def ran(run: Run, now: datetime) -> str:
-    """Say how long the newest attempt took, or has taken so far."""
+    """Return how long the newest attempt took, or has taken so far."""
     if run.started_at is None or not (run.ended or run.state == "running"):
         return ""
     return span((run.ended_at or now) - run.started_at)
 
 
 def failure(run: Run) -> str:
-    """Say in one line how the newest attempt that ended failed."""
+    """Return in one line why the newest ended attempt failed."""
     if run.error is None or run.state == "succeeded":
         return run.reason or ""
     first = run.error.message.strip().partition("\n")[0]
@@ -102,7 +102,7 @@ def failure(run: Run) -> str:
 
 
 def standing(run: Run) -> str:
-    """Say the state a run is in, and what is requested of it."""
+    """Return the state of a run, with the request that is open for it."""
     return f"{run.state.value}, {requested(run)}" if run.request is not None else run.state.value
 
 
@@ -119,18 +119,18 @@ def standing_at(run: Run, now: datetime) -> str:
 
 
 def requested(run: Run) -> str:
-    """Say what is requested of a run, running or waiting, and not done yet."""
+    """Return the request that a running or waiting run has not carried out yet."""
     pause = "when it goes on" if run.state == "waiting" else "at its next checkpoint or step"
     return {"cancel": "cancel requested", "pause": f"pause requested: {pause}"}.get(run.request or "", "")
 
 
 def note(run: Run) -> str:
-    """Say in one line what else there is to know of a run: what is requested of it, what it asks, how it failed."""
+    """Return the note of a run in a list: the open request and what it waits for, else its failure."""
     return ", ".join(filter(None, (requested(run), waited_for(run)))) or failure(run)
 
 
 def waited_for(run: Run) -> str:
-    """Say in short what a run waits for."""
+    """Return in short what a run waits for."""
     if run.wait is None:
         return ""
     said = [f"asks: {asked(question, SHORT)}" for question in run.wait.questions]
@@ -139,13 +139,13 @@ def waited_for(run: Run) -> str:
 
 
 def asked(question: Question, most: int | None = None) -> str:
-    """Say a question in one line, of `most` characters."""
+    """Return a question in one line of at most `most` characters."""
     said = printable(question.question)
     return said if most is None or len(said) <= most else f"{said[: most - 3]}..."
 
 
 def short_ids(ids: Sequence[str]) -> list[str]:
-    """Return each id's beginning, as short as tells it from the others in the list, all of the same length."""
+    """Return the shortest prefixes, all of one length, that tell the ids apart."""
     length = SHORTEST_ID
     ordered = sorted(ids)
     for one, next_one in itertools.pairwise(ordered):
@@ -155,7 +155,7 @@ def short_ids(ids: Sequence[str]) -> list[str]:
 
 
 def change(was: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
-    """Say how a record was changed: `limit 30 -> 40, per_user none -> 2`, or all of it if it is new or as it was."""
+    """Format a change: `limit 30 -> 40, per_user none -> 2`; the whole record if it is new or has not changed."""
     if was is None or was == now:
         said = ", ".join(f"{name} {_worded(value)}" for name, value in now.items() if value is not None)
         return f"{'new' if was is None else 'as it was'}: {said or 'nothing is set'}"
@@ -168,7 +168,7 @@ def _worded(value: object) -> str:
 
 
 def bar(fraction: float, width: int = BAR, *, fine: bool | None = None) -> str:
-    """Draw a share of the whole; `fine` tells whether there is more than ASCII to draw with."""
+    """Draw a progress bar; `fine` says whether it may use more than ASCII."""
     full = round(fraction * width)
     done, rest = ("━", "─") if (speaks_unicode() if fine is None else fine) else ("#", "-")
     return done * full + rest * (width - full)

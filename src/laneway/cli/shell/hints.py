@@ -1,4 +1,4 @@
-"""Hints for people: the option that names the store again, and what is odd about a name."""
+"""Hints for people: the option that names the store again, and a warning about unknown tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def store_words(store: str | None) -> str:
-    """Return the option that names the store again, for a command to paste; dots stand for user and password."""
+    """Return the `--store` option of a command to paste; dots replace user and password."""
     if not store:
         return ""
     import shlex

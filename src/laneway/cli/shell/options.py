@@ -1,4 +1,4 @@
-"""Options that several commands have, and how their values are read."""
+"""Options that several commands share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AS_JSON = """write it as in --args '{"doc": "42"}'"""
 NONE = "none"
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
-# What of `SessionPolicy` belongs to a session, and what it can be
+# Values of the fields of `SessionPolicy` that belong to a session
 DROPS = ("old", "new")
 WHILE_WAITING = ("cancel", "queue", "answer")
 
@@ -41,19 +41,19 @@ def json_option(what: str) -> Callable[[F], F]:
 
 def concurrency_option(function: F) -> F:
     """Add `--concurrency`."""
-    text = "Runs to execute at once.  [default: what APP says, or 50]"
+    text = "Runs to execute at once.  [default: the setting of APP, or 50]"
     return click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help=text)(function)
 
 
 def count(text: str) -> int:
-    """Read a whole number of 1 or more."""
+    """Parse a whole number of 1 or more."""
     if not text.isascii() or not text.isdecimal() or int(text) < 1:
         raise click.BadParameter(f"{text!r}; write a whole number, 1 or more")
     return int(text)
 
 
 def count_or_none(text: str) -> int | str:
-    """Read a whole number of 1 or more, or `none` for no bound: an option that is not given is another thing."""
+    """Parse a whole number of 1 or more, or `none` for no limit; None would mean that the option is not given."""
     if text == NONE:
         return NONE
     try:
@@ -63,24 +63,24 @@ def count_or_none(text: str) -> int | str:
 
 
 def seconds(text: str) -> float:
-    """Read a duration: seconds as a number, or with units as in 90s, 5m, 1h30m, 2d."""
+    """Parse a duration: seconds as a number, or with units as in 90s, 5m, 1h30m, 2d."""
     import re
 
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise click.BadParameter(f"{text!r} is no duration; write seconds, or units as in 90s, 5m, 1h30m, 2d")
+        raise click.BadParameter(f"{text!r} is not a duration; write seconds, or units as in 90s, 5m, 1h30m, 2d")
     return sum(float(number) * UNITS[unit] for number, unit in parts)
 
 
 def instant(text: str) -> datetime:
-    """Read an instant in ISO 8601; without a zone it is local time."""
+    """Parse an instant in ISO 8601; without a time zone it is local time."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{text!r} is no instant; write it as 2031-05-01T09:30 (local time) or 2031-05-01T09:30Z"
+            f"{text!r} is not an instant; write it as 2031-05-01T09:30 (local time) or 2031-05-01T09:30Z"
         ) from None
 
 
@@ -93,7 +93,7 @@ def limit_option(what: str, default: int = 100, most: int = 10_000) -> Callable[
 
 
 def json_object(text: str, what: str) -> dict[str, Any]:
-    """Read a JSON object of names and values; `what` says in errors where it stands."""
+    """Parse a JSON object of names and values; `what` names the source in errors."""
     import msgspec
 
     try:

@@ -1,4 +1,4 @@
-"""Where output goes and what it looks like there: terminals get colour and room, pipes get plain complete text."""
+"""Writing to terminals and pipes: a terminal gets colours and short lines, a pipe gets plain and complete text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-# state: symbol, the same where only ASCII can be shown, style
+# state: symbol, its ASCII form, style
 STATES: Mapping[str, tuple[str, str, str]] = {
     "pending": ("○", ".", "yellow"),
     "running": ("▶", ">", "cyan"),
@@ -30,23 +30,23 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def speaks_unicode(stream: TextIO | None = None) -> bool:
-    """Tell whether symbols beyond ASCII can be written there."""
+    """Tell whether stdout, or the stream given, can show more than ASCII."""
     return ((stream or sys.stdout).encoding or "").lower().startswith("utf")
 
 
 def symbol(state: str) -> str:
-    """Return the symbol of a state, one that stdout can show."""
+    """Return the symbol of a state, in a form that stdout can show."""
     fine, plain, _ = STATES[state]
     return fine if speaks_unicode() else plain
 
 
 def style(state: str) -> str:
-    """Return the colour of a state; the symbol says the same to who sees none."""
+    """Return the colour of a state; without colours its symbol says the same."""
     return STATES[state][2]
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console on stdout or stderr that shows text as it is; it honours NO_COLOR."""
+    """Return a rich console on stdout or stderr that interprets nothing in the text; it honours NO_COLOR."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -61,7 +61,7 @@ def to_json(value: object, *, indent: bool) -> str:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON value: on several lines to a person, on one to a program."""
+    """Print one JSON value: indented on a terminal, on one line in a pipe."""
     click.echo(to_json(value, indent=is_terminal()))
 
 
@@ -72,14 +72,14 @@ def print_ndjson(values: Iterable[object]) -> None:
 
 
 def one_line(text: str) -> str:
-    """Return text as one harmless line: a run's texts come from anywhere and may hold whatever a terminal obeys."""
+    """Return text as one line without control characters: the texts of a run come from anywhere."""
     if text.isprintable():
         return text
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def flowing(text: str) -> str:
-    """Return running text with nothing in it that a terminal obeys but line ends and tabs."""
+    """Return text without control characters other than line ends and tabs."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)

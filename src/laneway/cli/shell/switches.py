@@ -1,4 +1,4 @@
-"""`pause`, `resume`, `enable` and `disable`: verbs of several nouns that all do the same to what is named."""
+"""`pause`, `resume`, `enable` and `disable`: verbs that lanes, sessions, users and tasks share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from laneway.cli.shell.target import read_store, store_option
 if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
-Doubt = Callable[["Scheduler", str], Awaitable[str]]
+Warner = Callable[["Scheduler", str], Awaitable[str]]
 
 
 class Switch(NamedTuple):
-    """What a verb sets, to what, and how that is said."""
+    """What a verb sets, to which value, and the word for the output."""
 
     field: str
     value: bool
@@ -35,8 +35,8 @@ SWITCHES = {
 }
 
 
-def switch(noun: str, verb: str, text: str, *, example: str, doubt: Doubt | None = None) -> Command:
-    """Return the command that does this verb to all it names; `doubt` may say what is odd about a name."""
+def switch(noun: str, verb: str, text: str, *, example: str, warning: Warner | None = None) -> Command:
+    """Return the command that applies this verb to one or more names; `warning` may return a warning about a name."""
     field, value, done = SWITCHES[verb]
 
     @click.command(verb, cls=Command, help=text, examples=(f"laneway {noun}s {verb} {example}",))
@@ -48,8 +48,8 @@ def switch(noun: str, verb: str, text: str, *, example: str, doubt: Doubt | None
 
         async def act(scheduler: Scheduler, name: str) -> str:
             await getattr(getattr(scheduler, f"{noun}s"), verb)(name)
-            if doubt is not None and (odd := await doubt(scheduler, name)):
-                say(odd)
+            if warning is not None and (text := await warning(scheduler, name)):
+                say(text)
             return name
 
         return act_on_each(

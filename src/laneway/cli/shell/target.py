@@ -1,4 +1,4 @@
-"""Finding the scheduler that a command works with: by APP, `module:attribute`, or by its store's address."""
+"""The scheduler of a command: that of an APP (`module:attribute`), or one for the address of a store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def store_option(function: click.decorators.FC) -> click.decorators.FC:
 
 
 def load(spec: str) -> Scheduler:
-    """Return the scheduler that `module:attribute` names, or say what is wrong with the name, module or value."""
+    """Import and return the scheduler `module:attribute`; raise Problem with what is wrong if there is none."""
     from laneway.scheduler import Scheduler
 
     name, colon, attribute = spec.partition(":")
@@ -62,9 +62,9 @@ def load(spec: str) -> Scheduler:
 
 
 def read_store(url: str | None) -> Scheduler:
-    """Return a scheduler for a store that is there already; it knows no tasks.
+    """Return a scheduler for a store that exists; it knows no tasks.
 
-    It declares no lanes either: what this shell's environment and directory say is not what the app's say.
+    It declares no lanes either: the environment and the directory of this shell are not those of the app.
     """
     from laneway.scheduler import Scheduler
 
@@ -72,7 +72,7 @@ def read_store(url: str | None) -> Scheduler:
 
 
 def call(scheduler: Scheduler, work: Callable[[Scheduler], Awaitable[T]]) -> T:
-    """Open a scheduler, return what `work` with it returns, and close it."""
+    """Open a scheduler, return the result of `work(scheduler)`, and close it."""
 
     async def called() -> T:
         async with scheduler:
@@ -82,12 +82,12 @@ def call(scheduler: Scheduler, work: Callable[[Scheduler], Awaitable[T]]) -> T:
 
 
 def url_of(url: str | None) -> str:
-    """Return the address of a store that is there already: the one given, else the default."""
+    """Return the address of a store that exists: the one given, else the default."""
     from laneway.scheduler import Scheduler
 
     address = Scheduler(url, lanes=None).url
     if address.startswith(MEMORY):
-        raise Problem("memory:// lives inside one process; from here there is nothing to see in it")
+        raise Problem("memory:// lives inside one process; this command cannot see it")
     path = file_of(address)
     if path is not None and not path.exists():
         hint = "" if url else "; another one? give --store URL or set LANEWAY_STORE"
@@ -100,7 +100,7 @@ def url_of(url: str | None) -> str:
 
 
 def file_of(url: str) -> Path | None:
-    """Return the file a SQLite address names."""
+    """Return the file of a SQLite address; None for other addresses."""
     scheme, _, rest = url.partition(":///")
     return Path(rest) if scheme == "sqlite" and rest else None
 
@@ -110,7 +110,7 @@ def _import(name: str) -> ModuleType:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        # What a module prints while it is imported is talk; stdout is for this command's data.
+        # stdout is for the data of this command, not for what a module prints while it is imported.
         with contextlib.redirect_stdout(sys.stderr):
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -138,7 +138,7 @@ def _broken(name: str, error: BaseException) -> Problem:
 
 
 def _where(error: BaseException) -> str:
-    """Return file and line of the innermost frame in the user's own code, else of the innermost one of all."""
+    """Return file and line of the innermost frame in the user's code, else of the innermost frame of all."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_short(error.filename)}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]

@@ -3,8 +3,8 @@
 A `View` describes one kind of record. Its columns are what a list shows of each, its title and facts are the page of
 one, and its `json` makes the values that programs read. Commands fetch records and pass them on; they format nothing.
 
-On a terminal a table must fit. First the columns that are `spare` are left out, in their order; then the gaps get
-narrower; then the columns that have a `least` width are cut, the last one first. A pipe gets everything.
+On a terminal a table must fit. First the `spare` columns are left out, in their order; then the gaps get narrower; then
+the columns that have a `least` width are cut, the last one first. A pipe gets everything.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Column(NamedTuple, Generic[T]):
     spare: int = 0  # on a narrow terminal columns with a number are left out, 1 first
     least: int | None = None  # on a narrow terminal it may be cut to so many characters
     style: Callable[[T], str] | None = None
-    shown: Callable[[list[str], bool], list[str]] | None = None  # changes all cells at once; True: on a terminal
+    shown: Callable[[list[str], bool], list[str]] | None = None  # changes all cells of the column; True: on a terminal
 
 
 class View(Generic[T]):
-    """How records of one kind are shown."""
+    """How records of one kind are shown; see the module."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class View(Generic[T]):
             say(f"there are more; go on with {resume(shown[-1])}")
 
     def print_table(self, records: Sequence[T]) -> None:
-        """Print the records as a table, without columns in which nothing would stand."""
+        """Print the records as a table; columns that would be empty are left out as described in `Column`."""
         on_terminal = is_terminal()
         cells = {column: _cells(column, records, on_terminal) for column in self.columns}
         cells = {column: texts for column, texts in cells.items() if any(texts) or not (column.optional or on_terminal)}
@@ -114,7 +114,7 @@ class View(Generic[T]):
         from rich.text import Text
 
         out = console()
-        # A head of two words takes two lines: what stands under it is mostly a number.
+        # A heading of two words takes two lines: the values under it are mostly short numbers.
         natural = {column: max(map(cell_len, (*column.head.split("_"), *texts))) for column, texts in cells.items()}
         widths, gap = fit(natural, out.width, self._gap)
         table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=QUIET)
@@ -127,7 +127,7 @@ class View(Generic[T]):
 
 
 def _print_plain(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> None:
-    """Print aligned text; a cell that is empty is a dash, so that columns can be counted."""
+    """Print aligned text; an empty cell is a dash, so that programs can count columns."""
     filled = [[head, *(text or "-" for text in texts)] for head, texts in zip(heads, columns, strict=True)]
     padded = [[text.ljust(max(map(len, column))) for text in column] for column in filled]
     for row in zip(*padded, strict=True):
@@ -148,7 +148,7 @@ def fit(natural: dict[Column[T], int], room: int, least_gap: int = 1) -> tuple[d
     for column in reversed(widths):
         excess = _total(widths, gap) - room
         widths[column] = max(least[column], widths[column] - max(0, excess))
-    # Very narrow: the last column gets what is left, or goes if that says nothing.
+    # Very narrow: the last column gets what is left, or is left out.
     last, excess = list(widths)[-1], _total(widths, gap) - room
     if excess > 0 and widths[last] - excess >= LAST:
         widths[last] -= excess
@@ -223,7 +223,7 @@ def show_change(
     as_json: bool,
     note: str = "",
 ) -> None:
-    """Print what something was and what it is; `names` says in the JSON what it is, `head` in the line."""
+    """Print the old and the new values of a record; `names` identifies it in the JSON, `head` in the line."""
     if as_json:
         print_json({"v": 1, **names, "was": was, "is": now})
     else:

@@ -1,1 +1,1 @@
-"""`laneway doctor`, `migrate` and `move`: what is done to whole stores."""
+"""`laneway doctor`, `migrate` and `move`: commands about whole stores."""

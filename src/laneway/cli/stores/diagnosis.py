@@ -1,4 +1,4 @@
-"""What an examination means: which facts are fine, which are worth a warning, and what is wrong."""
+"""The result of an examination: which checks are fine, which are warnings, which are wrong."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 FINE, WARNING, WRONG = "fine", "warning", "wrong"
 MARKS = {FINE: ("✓", "+", "green"), WARNING: ("!", "!", "yellow"), WRONG: ("✗", "x", "red")}
 
-AHEAD = 2 * SECOND  # an instant so far ahead of the clock is no accident of two processes
+AHEAD = 2 * SECOND  # two processes do not differ by so much
 WITHOUT_BUG = (3, 51, 3)
-LONG_LOG = 256 * 2**20  # bytes: many times what is left after a checkpoint
+LONG_LOG = 256 * 2**20  # bytes: many times the log after a checkpoint
 LITTLE_SPACE = 100 * 2**20
-MOST = 10  # findings of a kind that are shown to a person
+MOST = 10  # findings of a kind that a terminal shows
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """One check and its result."""
 
     name: str
     level: str
@@ -36,7 +36,7 @@ class Check(NamedTuple):
 
 
 class Diagnosis:
-    """The facts about a store, in the order they are told."""
+    """The checks of a store, in the order of the output."""
 
     def __init__(
         self, url: str, examination: Examination, repaired: list[Finding], now: int, file: Path | None
@@ -50,11 +50,11 @@ class Diagnosis:
 
     @property
     def well(self) -> bool:
-        """Tell whether nothing is wrong; warnings are not."""
+        """Tell whether nothing is wrong; warnings do not count."""
         return all(fact.level != WRONG for fact in self.facts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the JSON."""
         found = self.examination
         return {
             "v": 1,
@@ -136,7 +136,7 @@ class Diagnosis:
             unused = f" ({size(sizes['unused'])} of it unused)" if sizes.get("unused") else ""
             yield Check("file", FINE, f"{size(sizes['file'])}{unused}")
             long = sizes["log"] > LONG_LOG
-            why = "; somebody reads for long, or nobody writes who could shorten it" if long else ""
+            why = "; a reader is open for long, or no process writes and shortens it" if long else ""
             yield Check("log", WARNING if long else FINE, f"{size(sizes['log'])}{why}")
         if self._file is not None:
             free = shutil.disk_usage(self._file.absolute().parent).free
@@ -168,12 +168,12 @@ class Diagnosis:
         if is_gone(worker.incarnation.process):
             return "is gone: its process has ended"
         if silence > worker.incarnation.lease:
-            return f"has lapsed: not heard of for {span(silence / SECOND)}"
+            return f"has lapsed: not renewed for {span(silence / SECOND)}"
         return "alive"
 
 
 def show(diagnosis: Diagnosis) -> None:
-    """Print the facts, a line each."""
+    """Print the checks, one on each line."""
     from rich.text import Text
 
     out = console()
@@ -193,7 +193,7 @@ def _engine(engine: str) -> Check:
     name, _, version = engine.partition(" ")
     if name == "SQLite" and tuple(map(int, version.split("."))) < WITHOUT_BUG:
         text = (
-            f"{engine} has the WAL-reset bug (gone in 3.51.3). laneway keeps clear of it; let no other program write to"
+            f"{engine} has the WAL-reset bug (gone in 3.51.3). laneway avoids it; let no other program write to"
             " the file, or it may be damaged"
         )
         return Check("engine", WARNING, text)

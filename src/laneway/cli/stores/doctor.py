@@ -1,4 +1,4 @@
-"""`laneway doctor`: find out whether a store is well, and back it up."""
+"""`laneway doctor`: examine, repair and back up a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         "laneway doctor --backup /var/backups/laneway.db",
     ),
 )
-@click.option("--repair", is_flag=True, help="Set right what does not agree; not what a disk has damaged.")
+@click.option("--repair", is_flag=True, help="Correct counts and indexes that do not agree; not damage by a disk.")
 @click.option(
     "--backup",
     metavar="FILE",
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def doctor(store: str | None, repair: bool, backup: Path | None, as_json: bool) -> int:
     """Examine a store: versions, damage, counts, clock, space, workers.
 
-    It can be used while workers are at work, changes nothing without --repair, and exits with 0 if all is well (there
-    may be warnings), 1 if something is wrong.
+    Safe to use while workers run; changes nothing without --repair. Exits with 0 if nothing is wrong (there may be
+    warnings), else with 1.
     """
     if backup is not None:
         if repair:
@@ -88,11 +88,11 @@ def _back_up(url: str, target: Path, *, as_json: bool) -> int:
 
     path = file_of(url)
     if path is None:
-        raise Problem(f"--backup is for SQLite files; {url.partition(':')[0]} has its own way")
+        raise Problem(f"--backup is for SQLite files; {url.partition(':')[0]} is backed up with its own tools")
     try:
         written = back_up(path.absolute(), target.absolute())
     except FileExistsError:
-        raise Problem(f"{target} is there already, and is not overwritten; give another name", code=CONFLICT) from None
+        raise Problem(f"{target} exists, and is not overwritten; give another name", code=CONFLICT) from None
     if as_json:
         print_json({"v": 1, "backup": str(target), "bytes": written})
     else:

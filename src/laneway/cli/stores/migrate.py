@@ -1,4 +1,4 @@
-"""`laneway migrate`: move a store to the layout of this laneway."""
+"""`laneway migrate`: upgrade a store to the layout of this laneway."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from laneway.cli.shell.target import store_option, url_of
     cls=Command,
     examples=("laneway migrate --dry-run", "laneway migrate --store sqlite:////var/lib/app/laneway.db"),
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 @json_option("from which layout to which")
 @store_option
 def migrate(store: str | None, dry_run: bool, as_json: bool) -> int:
-    """Move a store forward to the layout that this laneway uses.
+    """Upgrade a store to the layout of this laneway.
 
-    Whoever opens a store does so as well; this is for doing it at a time of your choice, before a deploy. It happens
-    whole or not at all, also while workers are at work: they wait for it. There is no way back, so back up first
-    (laneway doctor --backup). A store of a newer laneway is refused.
+    Every process that opens a store does this, too; with this command you choose the time, before a deploy. The upgrade
+    is atomic; workers that run meanwhile wait for it. There is no way back, so make a backup first (laneway doctor
+    --backup). A store of a newer laneway is refused.
     """
     from laneway.cli.shell.output import print_json
 
@@ -45,7 +45,7 @@ async def _migrated(url: str, *, dry_run: bool) -> tuple[int, int]:
     store = store_at(url, SystemClock(), Settings())
     try:
         found = await store.examine(deep=False)
-        # What cannot be examined cannot be opened either; that says why.
+        # A store that cannot be examined cannot be opened either: the error says why.
         if not dry_run or not found.layout:
             await store.open()
         return found.layout, found.newest_layout

@@ -1,4 +1,4 @@
-"""`laneway move`: bring all that a store has to another one."""
+"""`laneway move`: move everything in a store to another store."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     default=60.0,
     metavar="SECONDS",
-    help="How long to wait for runs that are being executed; 60.",
+    help="How long to wait for running runs.  [default: 60]",
 )
-@click.option("--overwrite", is_flag=True, help="Delete what TO holds, if it is not empty.")
-@click.option("--abort", is_flag=True, help="Give up a move that was begun: FROM is open again, TO is empty.")
+@click.option("--overwrite", is_flag=True, help="Delete what TO contains, if it is not empty.")
+@click.option("--abort", is_flag=True, help="Give up a move: FROM is open again, TO is emptied.")
 @json_option("what was moved")
 def move(source: str, target: str, wait: float, overwrite: bool, abort: bool, as_json: bool) -> int:
-    """Move all that the store FROM has to the store TO: SQLite, Redis and PostgreSQL, each to each.
+    """Move everything in the store FROM to the store TO.
 
-    From its beginning on nothing new is accepted, claimed or fired in FROM, and whoever tries is told where TO is:
-    workers let what they execute end and exit with 5. When nothing is executed any more, everything is copied, both
-    sides are compared, and TO is opened. Point your apps to TO then; FROM stays as it is and answers questions only.
+    From SQLite, Redis or PostgreSQL to any of them. At the beginning FROM is shut: it accepts, claims and fires nothing
+    more, and its callers receive the address of TO; workers let their running runs end and exit with 5. When nothing
+    runs any more, everything is copied, both stores are compared, and TO is opened. Then change the address in your
+    apps; FROM stays as it is, read-only.
 
-    Killed, it goes on when it is started again with the same FROM and TO; until TO is opened, --abort undoes it. If
-    runs are still executed after --wait it exits with 7 and leaves FROM shut: start it again, or --abort. A TO that
-    holds anything is refused with 5. If both sides do not hold the same in the end, TO is not opened; it exits with 1.
+    A move that was killed continues when it is started again with the same FROM and TO; until TO is opened, --abort
+    undoes it. If runs still run after --wait, it exits with 7 and leaves FROM shut: start it again, or --abort. A TO
+    that is not empty is refused with 5. If the comparison finds differences, TO is not opened, and it exits with 1.
     """
     _refuse_unfit(source, target)
     if abort:
@@ -75,7 +76,7 @@ def _refuse_unfit(source: str, target: str) -> None:
     for url in (source, target):
         if url.startswith(MEMORY):
             raise Problem(f"{place_of(url)} lives inside one process and ends with it; there is nothing to move")
-    # The mover finds out about all others. One that has two names is harmed by being opened by both.
+    # The mover detects all other cases. A file that is opened under two names may be damaged.
     if source == target or _is_same_file(source, target):
         raise SameStore(place_of(source), place_of(target))
 
@@ -85,7 +86,7 @@ def _is_same_file(source: str, target: str) -> bool:
     try:
         return here is not None and there is not None and here.samefile(there)
     except OSError:
-        return False  # one of them is not there
+        return False  # one of them does not exist
 
 
 def _abort(source: str, target: str, *, as_json: bool) -> int:
@@ -104,7 +105,7 @@ def _abort(source: str, target: str, *, as_json: bool) -> int:
 
 
 def _begun(move: str) -> str:
-    """Say when a move was begun, if its id tells."""
+    """Return when a move began, if its id has the time."""
     from datetime import UTC, datetime
 
     from laneway.engine.common.ids import made_at

@@ -1,4 +1,4 @@
-"""A move as people see it: a bar per stage on a terminal, a line per stage elsewhere."""
+"""The progress of a move: a bar for each stage on a terminal, a line for each elsewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SAID = {
 
 @contextlib.contextmanager
 def watching(source: str, target: str, *, quiet: bool) -> Iterator[Watch]:
-    """Show how a move goes on, on stderr; nothing of it if that is to be quiet."""
+    """Show the progress of a move on stderr, unless it is to be quiet."""
     out = console(stderr=True)
     if quiet:
         yield lambda _: None
@@ -65,7 +65,7 @@ def _in_bars(bars: Bars, heading: str) -> Watch:
             shown[stage] = bars.add_task(_SAID[stage], total=progress.total)
         total, done = progress.total, progress.done
         if stage is Stage.WAITING:
-            # What is left of those that were executed at first.
+            # The bar counts those that ran at first and have ended.
             most[stage] = max(most.get(stage, 0), progress.total)
             total, done = most[stage], most[stage] - progress.total
         else:
@@ -80,15 +80,15 @@ def _in_bars(bars: Bars, heading: str) -> Watch:
 async def opened(
     source: str, target: str, *, wait: float = 0.0, overwrite: bool = False, watch: Watch = lambda _: None
 ) -> AsyncIterator[Mover]:
-    """Open both stores and give what moves the one to the other."""
+    """Open both stores and yield the mover."""
     clock, settings = SystemClock(), Settings()
     here, there = (Side(store_at(url, clock, settings), place_of(url)) for url in (source, target))
     try:
-        # Opening would make one where there is none.
+        # Opening a store that does not exist would create it.
         await here.store.examine(deep=False)
         await here.store.open()
         await there.store.open()
-        yield Mover(here, there, clock, wait=wait, overwrite=overwrite, tell=watch)
+        yield Mover(here, there, clock, wait=wait, overwrite=overwrite, report=watch)
     finally:
         await here.store.close()
         await there.store.close()

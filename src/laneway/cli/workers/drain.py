@@ -1,4 +1,4 @@
-"""`laneway drain`: run everything due, then return."""
+"""`laneway drain`: execute everything that is due, then exit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laneway.cli.shell.target import app_argument, call, load
 if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
-# What was done by which move, in the order it is told
+# The words for each move, in the order of the output
 DONE = {
     "succeed": "succeeded",
     "fail": "failed",
@@ -37,10 +37,10 @@ DONE = {
 def drain(app: str, concurrency: int | None, as_json: bool) -> int:
     """Execute everything of APP that is due, then exit.
 
-    Says how many attempts succeeded, failed and are to be tried again; what is pending still: runs due later, or of
-    tasks that APP does not know; and how many wait for an answer, or for runs that they called.
+    Prints how many attempts succeeded, failed and will be tried again; how many runs are still pending, because they
+    are due later or APP does not know their tasks; and how many wait for an answer or for a run that they called.
 
-    Exits with 0 whatever the runs ended in; `laneway runs list --state failed` tells.
+    Exits with 0 even if runs failed: see laneway runs list --state failed.
     """
     from laneway.cli.shell.output import print_json
     from laneway.cli.workers.process import log_to_stderr

@@ -1,4 +1,4 @@
-"""`--exclusive`: one daemon per store, by a lock of the kernel's that is gone with its last holder."""
+"""`--exclusive`: at most one worker per store, by a lock of the kernel that ends with its last holder."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from laneway.cli.shell.target import MEMORY, file_of
 
 @contextlib.contextmanager
 def held(url: str) -> Iterator[tuple[int, ...]]:
-    """Hold the store during the block, or refuse and name who does; yield the descriptors that hold it.
+    """Hold the lock of the store during the block and yield its descriptors; raise Problem if another process has it.
 
-    A process that inherits them holds it too: while a worker of a dead parent goes on, nobody else may begin.
+    A process that inherits the descriptors holds the lock, too: while a worker of a dead parent goes on, no other may
+    start.
     """
     if url.startswith(MEMORY):
-        yield ()  # nobody else can see it
+        yield ()  # no other process can see it
         return
     path = file_of(url)
     if path is None:
         raise Problem("--exclusive is for SQLite files and memory://")
-    file = path.resolve()  # by whatever name it is called, it is one lock
+    file = path.resolve()  # all names of the file share one lock
     lock = file.with_name(f"{file.name}-exclusive")
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -1,11 +1,11 @@
 """Several worker processes under one parent: `laneway worker --processes N`.
 
-The parent executes nothing. It starts this same command N times, without `--processes`, and keeps N of them alive: one
-that ended well (it had its share of `--max-tasks`) is replaced at once, one that crashed after a wait that grows with
-every crash in a row. It is tied to each by a lifeline, by which it passes on how urgent it is to stop; so workers
-stop in good time when it is killed, and are killed when they take longer than they said.
+The parent executes no runs. It starts this command N times, without `--processes`, and keeps N processes alive. A
+process that ended well (after `--max-tasks` attempts) is replaced at once, one that crashed after a delay that grows
+with each crash in a row. A lifeline connects the parent to each process: the parent sends by it how urgently to stop,
+and workers stop in order when the parent is killed. The parent kills workers that take longer than their limit.
 
-An error before any of them was ever ready is one of set-up, and would be the same again: it ends the fleet.
+If a process fails before any was ever ready, the set-up is wrong and would fail again: the fleet ends.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from laneway.cli.workers.signals import SIGNALS, signal_pipe
 from laneway.cli.workers.systemd import SOCKET, notify
 from laneway.core.common.backoff import Backoff
 
-SLACK = 5.0  # seconds that workers get beyond what they allow themselves
+SLACK = 5.0  # seconds that workers get beyond their own limit
 
 
 class Fleet:
-    """Keeps `processes` workers alive that execute `command`; `inherited` are descriptors they get."""
+    """Keeps `processes` workers alive that execute `command` and inherit these descriptors."""
 
     def __init__(
         self, command: Sequence[str], processes: int, *, inherited: Sequence[int] = (), as_json: bool = False
@@ -48,7 +48,7 @@ class Fleet:
         self._code = FINE
 
     def run(self) -> int:
-        """Keep them alive until a signal comes; return 0 if all of them ended well then, else 1."""
+        """Keep the workers alive until a signal arrives; return 0 if all of them then ended well, else 1."""
         with signal_pipe(*SIGNALS, signal.SIGCHLD) as (signals, _):
             try:
                 while self._start_those_due():
@@ -60,7 +60,7 @@ class Fleet:
         return self._code
 
     def _start_those_due(self) -> bool:
-        """Start the workers whose time has come; tell whether there is any that lives or will."""
+        """Start the workers that are due; return whether any is alive or will be started."""
         for slot in self._slots:
             if slot.starts_at is not None and slot.starts_at <= time.monotonic():
                 self._start(slot)
@@ -100,7 +100,7 @@ class Fleet:
     # Stopping
 
     def _stop(self, number: int) -> None:
-        """Stop in good time at the first signal, now at the second, without another word at the third."""
+        """Stop in order at the first signal, at once at the second, and exit at the third."""
         if self._urgency == 0:
             notify("STOPPING=1")
             living = sum(slot.alive for slot in self._slots)
@@ -125,7 +125,7 @@ class Fleet:
                 slot.kill()
                 self._on_end(slot, -signal.SIGKILL)
 
-    # What workers do
+    # Events of workers
 
     def _note_ready(self) -> None:
         ready = [slot.ready for slot in self._slots]
@@ -143,7 +143,7 @@ class Fleet:
             self._code = self._code or (FAILED if code else FINE)
             say(said)
         elif code == CONFLICT and self._was_ready:
-            # The store has moved, as it said: the others hear of it, too, and end when their runs have.
+            # The store has moved: the other workers find out, too, and end after their running handlers.
             self._code = CONFLICT
             say(said)
         elif code == FINE and slot.ready:
@@ -163,7 +163,7 @@ class Fleet:
 
 
 class FleetSlot:
-    """A slot in the fleet, and the process that has it now."""
+    """One of the N places of a fleet, and its current process."""
 
     def __init__(self, number: int, command: Sequence[str], inherited: Sequence[int]) -> None:
         self.number, self._command, self._inherited = number, command, inherited
@@ -177,16 +177,16 @@ class FleetSlot:
 
     @property
     def alive(self) -> bool:
-        """Tell whether it was started and its end is not known yet."""
+        """Tell whether its process was started and has not been seen to end."""
         return not self._over
 
     @property
     def pid(self) -> int:
-        """The process that has this slot, or had it last."""
+        """The id of its current or last process."""
         return 0 if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start a process of its own."""
+        """Start a process."""
         self._hang_up()
         self.line, theirs = socket.socketpair()
         self.line.setblocking(False)
@@ -201,19 +201,19 @@ class FleetSlot:
         self.ready = self._over = False
 
     def start_after_crash(self, lived: float) -> float:
-        """Have another process started after a while; return the seconds until then."""
+        """Schedule another process after a delay; return the delay in seconds."""
         self._backoff = self._backoff.after_crash(lived)
         self.starts_at = time.monotonic() + self._backoff.wait
         return self._backoff.wait
 
     def listen(self) -> None:
-        """Read what it says: that it is ready; or that it is gone, and then its end is about to be known."""
+        """Read from the lifeline: a byte means that the worker is ready, the end of the stream that it is gone."""
         if self.line is None:
             return
         try:
             said = self.line.recv(1)
         except BlockingIOError:
-            return  # nothing, and a process that it forked has the other end still
+            return  # nothing to read: a process that it forked still has the other end
         except OSError:
             said = b""
         if said:
@@ -222,23 +222,25 @@ class FleetSlot:
             self._hang_up()
 
     def press(self, urgency: int) -> None:
-        """Tell it to stop, and how urgent that is."""
+        """Tell the worker to stop, with this urgency."""
         if self.line is not None:
-            with contextlib.suppress(OSError):  # it is gone, and its end is about to be known
-                self.line.send(bytes(range(SOON, urgency + 1)))  # step by step; what it knows already changes nothing
+            with contextlib.suppress(OSError):  # it is gone; `poll` will notice
+                self.line.send(
+                    bytes(range(SOON, urgency + 1))
+                )  # each step up to this; one that it has received already changes nothing
 
     def poll(self) -> int | None:
-        """Return what it ended with, once."""
+        """Return the exit code of a process that has ended, once."""
         code = None if self._over or self._process is None else self._process.poll()
         if code is not None:
             self._over = True
-            # Race: it may have been ready and have ended since anybody listened.
+            # Race: it may have become ready and ended since the last `listen`.
             self.listen()
             self._hang_up()
         return code
 
     def kill(self) -> None:
-        """Kill it, and wait until it is gone."""
+        """Kill the process, and wait until it has ended."""
         if self._process is not None and not self._over:
             self._process.kill()
             self._process.wait()

@@ -1,10 +1,10 @@
-"""What ties a worker to its parent: a pair of sockets, one end each.
+"""The socket pair between a worker process and its parent.
 
-The parent writes how urgent it is to stop; the worker writes when it is ready; and each sees the other's death, kill -9
-included, as the end of the stream. Not signals: systemd and Ctrl-C send theirs to the parent and to its workers alike,
-so one that got a signal and then its parent's would take that for the second, and give back now what may still end. A
-message that says *how* urgent it is may come twice without harm. And not PR_SET_PDEATHSIG, which only Linux has, and
-which goes by the thread that started the process.
+The parent writes how urgently to stop; the worker writes when it is ready; each notices the end of the other, also by
+kill -9, as the end of the stream. Signals do not work here: systemd and Ctrl-C send them to the parent and to its
+workers, so a worker that received a signal and then its parent's would take that for the second signal, and stop at
+once. A message with the urgency may be received twice without harm. PR_SET_PDEATHSIG does not work either: only Linux
+has it, and it follows the thread that started the process.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from __future__ import annotations
 import contextlib
 import os
 
-SOON, NOW = 1, 2  # how urgent it is: what runs may end first, or is given back
+SOON, NOW = 1, 2  # urgency: running handlers may end first, or their runs are given back at once
 READY = b"r"
 
 
 class Lifeline:
-    """The worker's end."""
+    """The end of the worker."""
 
     def __init__(self, descriptor: int) -> None:
-        os.set_inheritable(descriptor, False)  # what a handler starts must not keep it open
+        os.set_inheritable(descriptor, False)  # a process that a handler starts must not keep it open
         self._descriptor: int | None = descriptor
 
     def fileno(self) -> int | None:
@@ -28,13 +28,13 @@ class Lifeline:
         return self._descriptor
 
     def tell_ready(self) -> None:
-        """Tell the parent that this worker takes work."""
+        """Tell the parent that this worker is ready."""
         if self._descriptor is not None:
-            with contextlib.suppress(OSError):  # it is gone, and then the inbox hears of it
+            with contextlib.suppress(OSError):  # the parent is gone; `StopSignals` notices it
                 os.write(self._descriptor, READY)
 
     def read(self) -> int:
-        """Return how urgent it is. A parent that is gone wants its workers to end as after a signal."""
+        """Return the urgency that the parent sent; the end of the parent counts as a first signal."""
         assert self._descriptor is not None
         try:
             urgency = os.read(self._descriptor, 1)

@@ -1,11 +1,11 @@
-"""A worker's shift: from its start to its orderly end, whatever the handlers do.
+"""One worker process: from its start to an orderly end, whatever the handlers do.
 
-A signal begins the end. A thread heeds the signals and bounds the time, from outside the loop: a handler that blocks
-the loop must not keep the process from ending, and neither must a store that does not answer or a thread that goes on.
+A signal starts the stop. A thread handles the signals and limits the time, outside the event loop: neither a handler
+that blocks the loop, nor a store that does not answer, nor a thread that does not end may keep the process alive.
 
-A stuck handler begins it too. Only the end of this process frees the lease and the slots of such a run, so the worker
-takes no new work, lets its other handlers end for up to `stuck_drain`, and exits with 1: whoever supervises it, systemd
-or the parent of a fleet, starts another.
+A stuck handler starts the stop, too. Only the end of this process frees the lease and the slots of such a run, so the
+worker claims no more runs, lets its other handlers end for up to `stuck_drain`, and exits with 1: its supervisor,
+systemd or the parent of a fleet, starts another one.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from laneway.scheduler import Scheduler
 
 STOP_WITHIN = 30.0  # seconds from the first signal to the end of the process
-STOP_NOW_WITHIN = 5.0  # and from the second: the store must still hear what is given back
-MARGIN = 1.0  # of these, for writing the last results
+STOP_NOW_WITHIN = 5.0  # and from the second: the store must still receive the runs that are given back
+MARGIN = 1.0  # seconds of these for writing the last results
 SHOWN_TASKS = 8
 
 
 class WorkerProcess:
-    """One scheduler at work in this process, under the control of signals."""
+    """Runs the worker of a scheduler in this process until a signal stops it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class WorkerProcess:
         self._stopping: asyncio.Task[None] | None = None
         self._is_ready = False
         self._stuck: set[str] = set()
-        self._drains_until: float | None = None  # because of a stuck handler, and nobody told it to stop
+        self._drains_until: float | None = None  # a stuck handler stopped it, not a signal
         self._left: list[str] = []
         self._moved: StoreMoved | None = None
 
@@ -82,29 +82,29 @@ class WorkerProcess:
             concurrency=self._concurrency, attempts=self._attempts, ready=self._on_ready, stuck=self._on_stuck
         )
         self._working = self._loop.create_task(work)
-        with on_signals(self._heed, self._lifeline):
+        with on_signals(self._handle, self._lifeline):
             try:
                 await asyncio.wait([self._working])
                 if self._stopping is not None:
                     await asyncio.wait([self._stopping])
                 if not self._working.cancelled():
-                    self._heed_end(self._working)
+                    self._note_end(self._working)
             finally:
-                # What is left behind keeps its lease, and so needs its store.
+                # Runs that are left behind keep their leases, so the store stays open.
                 if not self._left:
                     await self._scheduler.aclose()
-            # The loop would wait for handlers that heed no cancellation before it closes, and the interpreter for
-            # their threads before it exits.
+            # Otherwise the loop would wait for handlers that ignore their cancellation before it closes, and the
+            # interpreter for their threads before it exits.
             if self._left or await _tasks_go_on():
                 self._leave()
 
     # Stopping
 
-    def _heed(self, inbox: StopSignals) -> None:
-        """Stop in good time at the first signal, now at the second, without another word at the third."""
+    def _handle(self, signals: StopSignals) -> None:
+        """Stop in order at the first signal, at once at the second, and exit at the third."""
         allowed: float | None = None
         for patience, within in ((self._patience, STOP_WITHIN), (0.0, STOP_NOW_WITHIN), (None, 0.0)):
-            number = inbox.receive(allowed)
+            number = signals.receive(allowed)
             if number is None:
                 say(f"not everything has ended after {spoken(allowed or 0)}")
                 self._leave(FAILED)
@@ -120,8 +120,8 @@ class WorkerProcess:
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._stop_as_told, patience)
 
-    def _heed_end(self, work: asyncio.Task[None]) -> None:
-        """Take note of a move, by which a worker ends in order; raise whatever else it ended with."""
+    def _note_end(self, work: asyncio.Task[None]) -> None:
+        """Remember a move of the store, which ends a worker in order; raise any other error."""
         try:
             work.result()
         except StoreMoved as moved:
@@ -136,25 +136,25 @@ class WorkerProcess:
         self._stop(patience)
 
     def _on_stuck(self, run: StuckRun) -> None:
-        """Take no new work, and end when the others have."""
+        """Claim no more runs, and end when the other handlers have ended."""
         self._print("stuck", run_id=run.run_id, task=run.task, seconds=run.seconds, stack=run.stack)
         if not self._stuck and self._stopping is None:
             self._begin_drain()
         self._stuck.add(run.run_id)
         if self._drains_until is not None:
-            # Again for each further one: what is known to be stuck is not waited for.
+            # Again for each further one: the stop does not wait for handlers that are stuck.
             self._stop(max(0.0, self._drains_until - time.monotonic()))
 
     def _begin_drain(self) -> None:
         drain, grace = self._scheduler.settings.stuck_drain, self._scheduler.settings.grace
         others = len(self._scheduler.executing) - 1
         self._drains_until = time.monotonic() + drain
-        # Not STOPPING: systemd would count its time to stop from there, and kill what may still end.
+        # Not STOPPING: systemd would start its stop time-out, and kill handlers that may still end.
         notify("STATUS=a handler is stuck; takes no new work, ends when the others have")
         say(
             f"stuck: this worker takes no new work; {_runs(others)} may end within {spoken(drain)}, then it ends with 1"
         )
-        # A handler that blocks the loop would put this off for good.
+        # A handler that blocks the loop would prevent this stop.
         last = threading.Timer(drain + grace + STOP_NOW_WITHIN, self._leave)
         last.daemon = True
         last.start()
@@ -168,7 +168,7 @@ class WorkerProcess:
         if self._is_ready:
             self._left = await self._scheduler.stop(patience)
         elif self._working is not None:
-            self._working.cancel()  # it is still opening the store, and there is no worker to stop yet
+            self._working.cancel()  # it is still opening the store: there is no worker to stop yet
 
     def _leave(self, code: int = FINE) -> NoReturn:
         self._left = self._left or self._scheduler.executing
@@ -181,7 +181,7 @@ class WorkerProcess:
             return FAILED
         return FINE if self._moved is None else CONFLICT
 
-    # Talking
+    # Output
 
     def _on_ready(self) -> None:
         self._is_ready = True
@@ -222,7 +222,7 @@ class WorkerProcess:
 
 
 def introduce(scheduler: Scheduler, app: str, concurrency: int, processes: int | None = None) -> None:
-    """Say what is about to work on what."""
+    """Print the app, store, tasks and concurrency of a worker that starts."""
     names, store = sorted(scheduler.tasks.names), without_password(scheduler.url)
     listed = ", ".join(names[:SHOWN_TASKS]) + (f" and {len(names) - SHOWN_TASKS} more" * (len(names) > SHOWN_TASKS))
     say(f"laneway worker for {app}")
@@ -238,7 +238,7 @@ def _runs(count: int) -> str:
 
 
 async def _tasks_go_on() -> bool:
-    """Tell whether handlers go on, on this loop, although their runs are over for this worker: abandoned, or lost."""
+    """Tell whether handlers go on on this loop although their runs were abandoned or lost."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -250,7 +250,7 @@ def _threads_go_on() -> bool:
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(THREADS)]
     deadline = time.monotonic() + MARGIN
     for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))  # one that only waits for work ends at once
+        thread.join(max(0.0, deadline - time.monotonic()))  # an idle one ends at once
     return any(thread.is_alive() for thread in threads)
 
 
@@ -264,7 +264,7 @@ def run_fast(work: Coroutine[Any, Any, None]) -> None:
 
 
 def log_to_stderr(*, verbose: bool) -> None:
-    """Show what the engine reports: warnings, and with `verbose` every run."""
+    """Log what the engine reports to stderr: warnings, and with `verbose` each run."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logger = logging.getLogger("laneway")

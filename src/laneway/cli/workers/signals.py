@@ -1,8 +1,8 @@
-"""SIGINT and SIGTERM, heeded on a thread of their own the moment they arrive.
+"""SIGINT and SIGTERM, handled on a thread of their own as soon as they arrive.
 
-A handler written in Python runs only when the main thread gets to its next instruction, which a handler of ours that
-blocks the loop may put off for a minute; and it may interrupt anything, itself included, in the middle of a lock. So
-Python's C handler writes the signal's number into a pipe (`signal.set_wakeup_fd`), and a thread reads it there.
+A signal handler in Python runs only at the main thread's next instruction, which a task's handler that blocks the loop
+may delay for a minute; and it may interrupt any code, even itself, while that holds a lock. So Python's C handler
+writes the number of the signal into a pipe (`signal.set_wakeup_fd`), and a thread reads it there.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _receiving = False
 
 
 class StopSignals:
-    """What may tell a worker to stop: signals and, if it has a parent, the parent."""
+    """The requests to stop a worker: signals and, if it has a parent, messages of the parent."""
 
     def __init__(self, reader: int, lifeline: Lifeline | None = None) -> None:
         self._reader, self._lifeline = reader, lifeline
         self._urgency = 0
 
     def receive(self, timeout: float | None) -> int | None:
-        """Return the signal that makes it more urgent, 0 when there will be none, or None if none came in time.
+        """Return the next signal that raises the urgency, 0 if no more will come, or None after the time-out.
 
-        Each signal makes it more urgent; but to a worker that has a parent any number of them mean what one does:
-        the parent was sent them too, and says by the lifeline how urgent it is.
+        Each signal raises the urgency. But for a worker with a parent, any number of signals count as one: the parent
+        received them, too, and sends the urgency by the lifeline.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -55,7 +55,7 @@ class StopSignals:
 
 @contextlib.contextmanager
 def signal_pipe(*numbers: signal.Signals) -> Iterator[tuple[int, int]]:
-    """Have these signals written into a pipe, a byte each; yield its two ends. For the main thread only."""
+    """Write these signals into a pipe, one byte each; yield its two ends. For the main thread only."""
     global _receiving  # noqa: PLW0603  # there is one main thread
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -74,11 +74,11 @@ def signal_pipe(*numbers: signal.Signals) -> Iterator[tuple[int, int]]:
 
 
 @contextlib.contextmanager
-def on_signals(heed: Callable[[StopSignals], None], lifeline: Lifeline | None = None) -> Iterator[None]:
-    """Have `heed` called on a thread, to receive what comes during the block. For the main thread only."""
+def on_signals(handle: Callable[[StopSignals], None], lifeline: Lifeline | None = None) -> Iterator[None]:
+    """Call `handle` on a thread, with the signals that arrive during the block. For the main thread only."""
     with signal_pipe(*SIGNALS) as (reader, writer):
         watcher = threading.Thread(
-            target=heed, args=(StopSignals(reader, lifeline),), name="laneway-signals", daemon=True
+            target=handle, args=(StopSignals(reader, lifeline),), name="laneway-signals", daemon=True
         )
         watcher.start()
         try:
@@ -89,7 +89,7 @@ def on_signals(heed: Callable[[StopSignals], None], lifeline: Lifeline | None = 
 
 
 def _forget_in_child() -> None:
-    # A forked child has the pipe too: a SIGTERM for it would reach the parent instead.
+    # A forked child shares the pipe: a SIGTERM for the child would reach the parent instead.
     if _receiving:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, signal.default_int_handler)

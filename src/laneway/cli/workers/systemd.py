@@ -1,4 +1,4 @@
-"""Telling systemd how this service is doing (`Type=notify`), where it asked for it: sd_notify, without its library."""
+"""Messages to systemd for services of `Type=notify`: sd_notify without its library."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ SOCKET = "NOTIFY_SOCKET"
 
 
 def notify(state: str) -> None:
-    """Send a state such as `READY=1` to the socket systemd named, if it did."""
+    """Send a state such as `READY=1` to the socket of systemd, if there is one."""
     address = os.environ.get(SOCKET, "")
-    # What cannot be told must not keep a worker from working: systemd has its own time-out for that.
+    # A message that cannot be sent must not stop the worker: systemd has a time-out of its own.
     with contextlib.suppress(OSError):
         if address.startswith(("/", "@")):
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:

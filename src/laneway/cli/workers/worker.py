@@ -1,4 +1,4 @@
-"""`laneway worker`: execute runs until told to stop."""
+"""`laneway worker`: execute runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -26,14 +26,20 @@ from laneway.cli.shell.target import MEMORY, app_argument, load
 @app_argument
 @concurrency_option
 @click.option(
-    "--processes", type=click.IntRange(1, 256), metavar="N", help="Work in N processes, and restart those that crash."
+    "--processes",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="Run N worker processes, and restart those that crash.",
 )
 @click.option(
-    "--max-tasks", type=click.IntRange(min=1), metavar="N", help="End, or be replaced, after N attempts in a process."
+    "--max-tasks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End a process after N attempts; with --processes it is replaced.",
 )
-@click.option("--exclusive", is_flag=True, help="Refuse to start beside another one with --exclusive on this store.")
-@click.option("--lifeline", type=int, hidden=True, help="What ties it to its parent.")
-@click.option("-v", "--verbose", is_flag=True, help="Say so whenever a run starts or ends.")
+@click.option("--exclusive", is_flag=True, help="Refuse to start if another worker with --exclusive uses this store.")
+@click.option("--lifeline", type=int, hidden=True, help="The descriptor of the socket to the parent.")
+@click.option("-v", "--verbose", is_flag=True, help="Log each start and end of a run.")
 @json_option("on stdout when it is ready and when it has stopped, one object on each line,")
 def worker(
     app: str,
@@ -47,17 +53,17 @@ def worker(
 ) -> int:
     """Execute the runs of APP's tasks until it is stopped.
 
-    Ctrl-C or SIGTERM stops it: it claims nothing more, gives handlers time to end, cancels the rest and gives their
-    runs back uncharged, all within 30 seconds. A second signal does so at once. Exits with 0 after a clean stop, with 1
-    if handlers had to be left behind, with 5 if --exclusive is refused, or if the store has moved (laneway move): then
-    it lets what it executes end, and says where the store is now.
+    Ctrl-C or SIGTERM stops it: it claims no more runs, gives handlers time to end, then cancels the others and gives
+    their runs back without charging an attempt, all within 30 seconds. A second signal does so at once. Exits with 0
+    after a clean stop, with 1 if handlers had to be left behind, with 5 if --exclusive is refused or the store has
+    moved (laneway move); in that case it lets running handlers end and prints the new address.
 
-    A handler that was told to stop and does not is stuck, and only the end of this process frees its run: the worker
-    takes no new work, lets the others end for up to `stuck_drain` (10 minutes), and exits with 1, so that its
-    supervisor starts another.
+    A handler that was told to stop and does not stop is stuck: only the end of this process frees its run. The worker
+    then claims no more runs, lets the others end for up to `stuck_drain` (10 minutes), and exits with 1, so that its
+    supervisor starts another one.
 
-    With --processes the limit of --concurrency is that of each process, signals reach all of them, and the exit code is
-    1 if one of them did not stop cleanly.
+    With --processes, --concurrency is the limit of each process, signals reach all processes, and the exit code is 1 if
+    one of them did not stop cleanly.
     """
     from laneway.cli.workers.exclusive import held
     from laneway.cli.workers.lifeline import Lifeline
@@ -79,7 +85,7 @@ def worker(
 
 
 def _command(app: str, **options: int | None) -> list[str]:
-    """Return this command again, for one process."""
+    """Return this command line again, for one process."""
     words = [sys.executable, "-m", "laneway", "worker", app]
     for name, value in options.items():
         if value:

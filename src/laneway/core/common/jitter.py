@@ -1,8 +1,8 @@
 """Jitter: a part of a wait that looks random and is the same in every process that computes it.
 
-Whoever plans a retry or a fire comes to the same time, without a word to the others. The source is SHA-1 of a text, the
-one hash that Redis offers to scripts: `rules/common/jitter.lua` computes the same. The values are no promise to users:
-a later release may spread otherwise.
+Every process that plans a retry or a fire computes the same time, without communication. The source is SHA-1 of a text,
+the one hash that Redis offers to scripts: `rules/common/jitter.lua` computes the same. The values are no promise to
+users: a later release may compute others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A store's part in a move, and what it refuses meanwhile.
 
 ```
-source:   open --shut_for--> shut --freeze--> frozen       (reopen: back to open)
+source:   open --shut--> shut --freeze--> frozen          (reopen: back to open)
 target:   empty --arrive--> arriving --open_up--> arrived  (reopen: empty and open again)
 ```
 

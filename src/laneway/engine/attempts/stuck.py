@@ -55,7 +55,7 @@ class StuckHandlers:
             try:
                 self._outside.copy().run(self.on_stuck, found)
             except Exception:
-                log.exception("whoever was told of the stuck run %s crashed", found.run_id)
+                log.exception("the callback for the stuck run %s crashed", found.run_id)
 
     def runs(self) -> list[StuckRun]:
         """Return the stuck runs, each with the seconds since it was told to stop; any thread may call it."""

@@ -55,7 +55,7 @@ class Subscribers:
             raise BadSetting(f"{call!r} cannot be called; subscribe a function that takes an event")
         wanted = None if kinds is None else [*kinds]
         if isinstance(kinds, str) or not all(isinstance(kind, str) for kind in wanted or ()):
-            raise BadSetting(f"kinds is {kinds!r}; it is a list of the kinds to hear of")
+            raise BadSetting(f"kinds is {kinds!r}; it must be a list of event kinds")
         subscriber = Subscriber(call, run, None if wanted is None else frozenset(wanted))
         with self._lock:
             self._all = (*self._all, subscriber)
@@ -138,7 +138,7 @@ class Subscriber:
         self._wakeup: Wakeup | None = None
         self._thread = 0
         self._busy = self._closed = False
-        self._rest = asyncio.Event()
+        self._idle = asyncio.Event()
 
     def wants(self, run_id: str, kind: str | None) -> bool:
         """Tell whether it wants this run, and events of this kind; with None, events of any kind."""
@@ -174,8 +174,8 @@ class Subscriber:
     async def drained(self) -> None:
         """Return once everything was delivered."""
         while (self._queue or self._busy) and not self._closed:
-            self._rest.clear()
-            await self._rest.wait()
+            self._idle.clear()
+            await self._idle.wait()
 
     async def run(self) -> None:
         """Deliver what comes, until closed or cancelled."""
@@ -183,13 +183,13 @@ class Subscriber:
         self._wakeup, self._thread = wakeup, threading.get_ident()
         if before is not None:
             before.set_from_thread()  # ends the delivery for a worker that lingers
-        self._rest = rest = asyncio.Event()
+        self._idle = idle = asyncio.Event()
         while self._wakeup is wakeup and not self._closed:
             while self._queue and self._wakeup is wakeup and not self._closed:
                 self._busy = True
                 await self._deliver(await self._taken())
             self._busy = False
-            rest.set()
+            idle.set()
             if self._wakeup is wakeup and not self._closed:
                 await wakeup.wait_and_clear()
 

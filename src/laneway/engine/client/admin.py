@@ -1,4 +1,4 @@
-"""What operators see and set while everything runs: lanes, users, sessions and tasks, for all processes at once."""
+"""What operators read and set while everything runs: lanes, users, sessions and tasks, for all processes at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Opened = Callable[[], Awaitable[Store]]
 
 
 class AdminApi:
-    """What the classes here have in common: an open store, and calls that are repeated if they get no answer."""
+    """The base of these classes: an open store, and calls that are repeated if they get no answer."""
 
     def __init__(self, opened: Opened, client: Client) -> None:
         self._opened, self._client = opened, client
@@ -63,9 +63,9 @@ class Lanes(AdminApi):
         return await self._client.repeated(store.lanes)
 
     async def set(self, lane: Lane) -> None:
-        """Create a lane or change one, at once and for all processes; it wins over what code declares, until `unset`.
+        """Create or change a lane, at once and for all processes. It wins over what code declares, until `unset`.
 
-        A lower limit stops nothing that runs; it holds new starts.
+        A lower limit stops nothing that runs; it only holds new starts.
         """
         if not isinstance(lane, Lane):
             raise BadSetting(f"{lane!r} is no lane; give a Lane(name, limit, ...)")
@@ -73,17 +73,17 @@ class Lanes(AdminApi):
         await self._client.repeated(lambda: store.set(LaneSetting(lane)))
 
     async def unset(self, name: str) -> None:
-        """Let what code, environment and file declare of the lane hold again. Raises UnknownLane."""
+        """Return to what code, environment and file declare of the lane. Raises UnknownLane."""
         checked_name(name, "lane")
         store = await self._opened()
         await self._client.repeated(lambda: store.set(LaneUnset(name)))
 
     async def pause(self, name: str) -> None:
-        """Start nothing of the lane; what comes is accepted and held, what runs goes on. Raises UnknownLane."""
+        """Start nothing of the lane. New runs are accepted and held, running ones go on. Raises UnknownLane."""
         await self._hold(Held.LANE, name, held=True)
 
     async def resume(self, name: str) -> None:
-        """Let a paused lane go on."""
+        """Continue a paused lane."""
         await self._hold(Held.LANE, name, held=False)
 
 
@@ -91,13 +91,13 @@ class Users(AdminApi):
     """The users, as `app.users`."""
 
     async def get(self, user: str) -> List[UserState]:
-        """Return how a user stands in each lane where there is something to say."""
+        """Return the user's state in each lane that has something of the user."""
         checked_name(user, "user")
         store = await self._opened()
         return await self._client.repeated(lambda: store.users(user=user, limit=1000))
 
     async def list(self, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> List[UserState]:
-        """Return users in lanes, by (user, lane) behind `after`: who has runs, or of whom something is set."""
+        """Return users with runs or an operator's settings, as (user, lane), after the cursor `after`."""
         checked_count(limit, "limit")
         if not isinstance(after, tuple) or len(after) != 2:
             raise BadSetting(f"after is {after!r}; it is the (user, lane) to go on behind")
@@ -107,7 +107,7 @@ class Users(AdminApi):
         return await self._client.repeated(lambda: store.users(limit=limit, after=after))
 
     async def set(self, user: str, *, cap: int | None, lane: str = MAIN) -> None:
-        """Set how many runs of the user may be active in the lane; None lets the lane's `per_user` hold again."""
+        """Set how many runs of the user may be active in the lane; None returns to the lane's `per_user`."""
         checked_name(user, "user")
         checked_name(lane, "lane")
         if cap is not None:
@@ -120,7 +120,7 @@ class Users(AdminApi):
         await self._hold(Held.USER, user, held=True)
 
     async def resume(self, user: str) -> None:
-        """Let a paused user go on."""
+        """Continue a paused user."""
         await self._hold(Held.USER, user, held=False)
 
 
@@ -132,14 +132,14 @@ class Sessions(AdminApi):
         self._control = control
 
     async def get(self, name: str) -> SessionState:
-        """Return a session; one that is idle has nothing but the default rule."""
+        """Return a session; an idle one has only the default rule."""
         checked_name(name, "session")
         store = await self._opened()
         found = await self._client.repeated(lambda: store.sessions(named=name))
         return found[0] if found else SessionState(name=name, rule=DEFAULT_RULE)
 
     async def list(self, *, prefix: str = "", limit: int = 100, after: str = "") -> List[SessionState]:
-        """Return sessions that are not idle, or of which something is set, by name, behind `after`."""
+        """Return sessions that are not idle or have an operator's settings, by name, after the cursor `after`."""
         checked_count(limit, "limit")
         _checked_text(prefix, "prefix")
         _checked_text(after, "after")
@@ -147,9 +147,9 @@ class Sessions(AdminApi):
         return await self._client.repeated(lambda: store.sessions(prefix=prefix, limit=limit, after=after))
 
     async def set(self, name: str, policy: SessionPolicy | None = None, *, load: Any = None) -> None:
-        """Set what belongs to the session: it wins over what messages give. Without policy and load, take all back.
+        """Set a session's rule: it wins over what messages say. Without policy and load, remove it.
 
-        `load` is a share of the session's window, or (used, window): at 60 % and above it gets one run at a time.
+        `load` is a share of the session's window, or (used, window): from 60 % on the session gets one run at a time.
         """
         checked_name(name, "session")
         if policy is not None and not isinstance(policy, SessionPolicy):
@@ -167,43 +167,43 @@ class Sessions(AdminApi):
         await self._hold(Held.SESSION, name, held=True)
 
     async def resume(self, name: str) -> None:
-        """Let a paused session go on."""
+        """Continue a paused session."""
         await self._hold(Held.SESSION, name, held=False)
 
     async def stop(self, name: str) -> Stopped:
-        """Cancel the session's oldest active run; the others and the queue stay. Tells what it stopped."""
+        """Cancel the session's oldest active run; other runs and the queue stay. Returns what it stopped."""
         store, call = await self._cleared(name)
         return await self._client.repeated(lambda: store.stop(call, name, Extent.OLDEST))
 
     async def stop_all(self, name: str) -> Stopped:
-        """Cancel all that is active and drop all that waits, future runs included. Tells what it stopped.
+        """Cancel all active runs and drop all waiting ones, future runs included. Returns what it stopped.
 
-        Nothing accepted before it ever starts; a slot is free when the old run has really stopped.
+        Nothing that was accepted before ever starts. A slot is free when the old run has really stopped.
         """
         store, call = await self._cleared(name)
         return await self._client.repeated(lambda: store.stop(call, name, Extent.ALL))
 
     async def reset(self, name: str) -> Stopped:
-        """Do as `stop_all`, and do not wait: slots are free at once, and late completions are refused."""
+        """Do as `stop_all` without waiting: slots are free at once, and late completions are refused."""
         store, call = await self._cleared(name)
         return await self._client.repeated(lambda: store.stop(call, name, Extent.ABANDON))
 
     async def _cleared(self, name: str) -> tuple[Store, str]:
         checked_name(name, "session")
         store = await self._opened()
-        await self._control.see_off_the_gone()
+        await self._control.leave_for_dead_workers()
         return store, new_run_id()
 
 
 class Tasks(AdminApi):
-    """The tasks, as `app.tasks`: those registered here by iteration, those of all workers by `list`."""
+    """The tasks, as `app.tasks`: iteration gives those registered here, `list` those of all workers."""
 
     def __init__(self, opened: Opened, client: Client, registry: Registry) -> None:
         super().__init__(opened, client)
         self.registry = registry
 
     def __iter__(self) -> Iterator[Task[..., Any]]:
-        """Return the tasks registered here, in that order."""
+        """Yield the tasks registered here, in that order."""
         return iter(self.registry)
 
     @property
@@ -216,23 +216,23 @@ class Tasks(AdminApi):
         return self.registry.get(name)
 
     async def list(self) -> List[TaskState]:
-        """Return the tasks that live workers know, that are paused or disabled, or that have runs set aside.
+        """Return the tasks that live workers know, that are paused or disabled, or that have parked runs.
 
-        Also those that failed under their breakers: `circuits` says how these stand.
+        Also those that failed under their breakers: `circuits` is their state.
         """
         store = await self._opened()
         return await self._client.repeated(store.tasks)
 
     async def pause(self, name: str) -> None:
-        """Start nothing of the task, in any process; what comes is accepted and held."""
+        """Start nothing of the task, in any process. New runs are accepted and held."""
         await self._hold(Held.TASK, name, held=True)
 
     async def resume(self, name: str) -> None:
-        """Let a paused task go on."""
+        """Continue a paused task."""
         await self._hold(Held.TASK, name, held=False)
 
     async def disable(self, name: str) -> None:
-        """Refuse new runs of the task (`task_disabled`), in any process; what was accepted is kept and goes on."""
+        """Refuse new runs of the task (`task_disabled`), in any process. Accepted runs are kept and go on."""
         await self._disable(name, disabled=True)
 
     async def enable(self, name: str) -> None:
@@ -240,9 +240,9 @@ class Tasks(AdminApi):
         await self._disable(name, disabled=False)
 
     async def close_breaker(self, name: str, user: str | None = None) -> None:
-        """Close the task's breaker, or that of one of its users: what waits for it starts at once.
+        """Close the task's breaker, or that of one of its users: runs that wait for it start at once.
 
-        The user "" stands for runs without one. A task that its breaker disabled stays disabled until it is enabled.
+        The user "" means runs without one. A task that its breaker disabled stays disabled until it is enabled.
         """
         checked_name(name, "task")
         if user:
@@ -257,6 +257,6 @@ class Tasks(AdminApi):
 
 
 def _checked_text(text: object, what: str) -> None:
-    """Refuse what cannot be a name, nor the beginning of one."""
+    """Refuse what can be neither a name nor the beginning of one."""
     if not isinstance(text, str) or not text.isprintable():
         raise BadSetting(f"{what} is {text!r}; it must be text that can be printed")

@@ -34,5 +34,5 @@ class SessionLoads:
                 raise TypeError("the load function is async; it must be a plain function")
             return throttled(answer)
         except Exception as error:  # noqa: BLE001  # a message must not fail because of a faulty function
-            log.warning("the load of session %s cannot be told: %s: %s", session, type(error).__name__, error)
+            log.warning("the load of session %s is not known: %s: %s", session, type(error).__name__, error)
             return None

@@ -58,7 +58,7 @@ def from_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> bo
     try:
         loop.call_soon_threadsafe(call)
     except RuntimeError:
-        logging.getLogger("laneway.worker").debug("the loop has closed; nobody is left to tell")
+        logging.getLogger("laneway.worker").debug("the loop has closed; the call is dropped")
         return False
     return True
 

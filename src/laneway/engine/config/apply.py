@@ -1,8 +1,8 @@
-"""What `laneway.toml` declares, lanes and jobs, brought into the store: all that it says, or nothing.
+"""Applies `laneway.toml`, its lanes and jobs, to the store: everything that it declares, or nothing.
 
 **Whose jobs.** A job remembers the file that declares it, its *origin*: the file's path, or the name that the file
-gives itself (`origin = "shop"`, for files that move with every release, or that lie on several machines). A file
-changes and removes only jobs of its own origin. One that gives itself a name takes the jobs of its path along.
+gives itself (`origin = "shop"`, for files that move with every release, or exist on several machines). A file changes
+and removes only jobs of its own origin. A file that gives itself a name takes over the jobs of its path.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SECTIONS = ("lanes", "jobs", "origin")
 
 
 class FileSync:
-    """Brings a file into a store; `lanes` are those that code declares, `client` repeats what got no answer."""
+    """Applies a file to a store; `lanes` are those that code declares, `client` repeats calls without an answer."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class FileSync:
         self._lanes: Sequence[Lane] = ()  # as they were declared last
 
     async def apply(self, found: Mapping[str, Any] | None, whole: bool) -> None:
-        """Make the store say what the file says; see `filewatch.Apply`."""
+        """Bring the store in line with the file; see `watcher.Apply`."""
         store = await self._opened()
         if not found:
-            await self._say_nothing(store, found)
+            await self._report_empty(store, found)
             return
         for section in found:
             if section not in SECTIONS:
@@ -73,7 +73,7 @@ class FileSync:
         await self._client.repeated(lambda: store.declare_lanes(redeclared(self._lanes, lanes)))
         self._lanes = lanes
         done = await sync(store, self._client, specs, Source.FILE, origin, self._environment, remove=whole)
-        self._tell(done)
+        self._log(done)
 
     def _origin(self, found: Mapping[str, Any]) -> str:
         return checked_name(found["origin"], "origin") if "origin" in found else self._path
@@ -82,8 +82,8 @@ class FileSync:
     def _path(self) -> str:
         return str(self._file.absolute())
 
-    async def _say_nothing(self, store: Store, found: Mapping[str, Any] | None) -> None:
-        """Report a file that is gone or empty, if there are jobs of it: nobody removes all jobs by a slip."""
+    async def _report_empty(self, store: Store, found: Mapping[str, Any] | None) -> None:
+        """Report a file that is gone or empty if the store has jobs of it: they are not removed by a mistake."""
         jobs = [job for job in await self._filed(store) if job.spec.origin == self._path]
         if jobs:
             what = "is gone" if found is None else "is empty"
@@ -91,7 +91,7 @@ class FileSync:
             raise BadSetting(f"{self._file} {what}, and jobs of it are there ({names}); to remove them write [jobs]")
 
     async def _make(self, store: Store, origin: str) -> job_tables.Make:
-        """Return what checks an entry. A task that only other workers know is taken as named."""
+        """Return a function that checks an entry. A task that only other workers know is accepted."""
         elsewhere = {task.name for task in await self._client.repeated(store.tasks) if task.workers}
 
         def make(
@@ -115,10 +115,10 @@ class FileSync:
         return make
 
     async def _check(self, store: Store, specs: Sequence[JobSpec], origin: str) -> None:
-        """Refuse what the store would refuse, before anything changes."""
+        """Raise what the store would refuse, before anything changes."""
         now = await store_time(store, self._client)
         for spec in specs:
-            # By name: others may have a hundred thousand jobs in the same store.
+            # By name, because others may have a hundred thousand jobs in the store.
             named = await all_jobs(store, self._client, JobFilter(named=spec.name, owner=spec.owner))
             others = [job.spec for job in named if (job.spec.owner, job.spec.name) == (spec.owner, spec.name)]
             for why in filter(None, (self._clash(other, spec, origin, now) for other in others)):
@@ -136,10 +136,10 @@ class FileSync:
         return None
 
     async def _rename(self, store: Store, origin: str) -> None:
-        """Make the jobs of the file's path those of the name that it gives itself."""
+        """Give the jobs of the file's path the name that the file gives itself."""
         if self._path == origin:
             return
-        # One that fires meanwhile has another version, and is found again.
+        # A job that fires meanwhile has another version, and is found again.
         for _ in range(TRIES):
             moved = [job for job in await self._filed(store) if job.spec.origin == self._path]
             if not moved:
@@ -152,7 +152,7 @@ class FileSync:
     async def _filed(self, store: Store) -> list[JobRecord]:
         return await all_jobs(store, self._client, JobFilter(source=Source.FILE))
 
-    def _tell(self, done: Synced) -> None:
+    def _log(self, done: Synced) -> None:
         for what, names in (("added", done.added), ("changed", done.changed), ("removed", done.removed)):
             if names:
                 log.info("%s: %s %s", self._file, what, ", ".join(names))

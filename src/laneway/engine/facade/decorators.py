@@ -15,7 +15,7 @@ from laneway.core.schedules import Schedule
 from laneway.engine.handlers.context import Context
 from laneway.engine.handlers.resources import Resources
 from laneway.engine.handlers.start_hooks import StartHooks
-from laneway.engine.handlers.task import CallOptions, Registry, Task
+from laneway.engine.handlers.task import AnyTask, CallOptions, Registry, Task
 from laneway.engine.jobs.environment import JobEnvironment, condition_name
 from laneway.engine.jobs.jobs import Jobs
 from laneway.engine.worker.lifecycle import WorkerLifecycle
@@ -23,7 +23,6 @@ from laneway.errors import BadArguments, BadSetting, LanewayError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-AnyTask = Task[..., Any]
 DEFAULT_RETRY = Retry()
 TASK_OPTIONS = (
     *("name", "lane", "timeout", "retry", "max_crashes", "breaker"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from laneway.core.common.checks import checked_count, checked_name
 from laneway.core.common.instants import SECOND, duration
@@ -115,6 +115,9 @@ class Task(Generic[P, R]):
                     f"task {self.name!r}: resource {self.parameters.resources[0]!r} is the worker's; a child process"
                     " cannot have it: open what it needs inside the handler"
                 )
+
+
+AnyTask: TypeAlias = Task[..., Any]
 
 
 class BoundTask:

@@ -31,7 +31,7 @@ class CodeJobs:
     ) -> None:
         self._client, self._registry, self._environment = client, registry, environment
         self._limit, self._is_working = limit, is_working
-        self._told: dict[str, JobSpec] = {}
+        self._stored: dict[str, JobSpec] = {}
 
     def declare(
         self, name: str, schedule: object, task: object, args: Mapping[str, Any] | None, options: Mapping[str, Any]
@@ -49,14 +49,14 @@ class CodeJobs:
             raise BadSetting(f"job {spec.name!r} is declared twice; give one of them another name")
         self._environment.declared[spec.name] = spec
 
-    async def tell(self, store: Store, *, anew: bool = False) -> Synced:
+    async def apply(self, store: Store, *, again: bool = False) -> Synced:
         """Bring what was declared since the last call, or everything, into the store. What it refuses is logged."""
-        known = {} if anew else self._told
+        known = {} if again else self._stored
         if len(known) == len(self._environment.declared):
             return Synced()
         news = {name: spec for name, spec in self._environment.declared.items() if name not in known}
         done = await sync(store, self._client, news.values(), Source.CODE, "", self._environment)
         for problem in done.problems.values():
             log.error("%s", problem)
-        self._told = known | news
+        self._stored = known | news
         return done

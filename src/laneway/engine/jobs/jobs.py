@@ -1,4 +1,4 @@
-"""The desk of jobs, as `app.jobs`: whatever is said of a job is checked first and written if nobody was quicker."""
+"""Create and change jobs, as `app.jobs`: validate, then write with an optimistic version check."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ NOT_DUE, OVERLAP = "not_due", "overlap"  # reasons on the receipt of a run by ha
 
 
 class Jobs(JobQueries):
-    """The jobs. `refuse_new` raises when the scheduler takes no runs; `whose` are those that are seen, None: all."""
+    """The jobs, as `app.jobs`.
+
+    `refuse_new` raises when the scheduler takes no runs. `whose` limits them to one owner; None: all.
+    """
 
     def __init__(
         self,
@@ -50,7 +53,7 @@ class Jobs(JobQueries):
         self._refuse_new, self._code = refuse_new, code
 
     def owned_by(self, user: str) -> Jobs:
-        """Return the same desk for one owner: it makes jobs for them, and sees and changes no others."""
+        """Return the same object for one owner: it creates jobs for that owner, and reads and changes no others."""
         return Jobs(
             *(self._opened, self._client, self._registry, self._environment),
             limit=self._limit,
@@ -59,7 +62,7 @@ class Jobs(JobQueries):
             whose=checked_name(user, "job's owner"),
         )
 
-    # Making and changing
+    # Creating and changing
 
     async def create(
         self,
@@ -71,13 +74,13 @@ class Jobs(JobQueries):
         check_task: bool = True,
         **options: Any,
     ) -> Job:
-        """Make a job: `schedule` (an object, or a line such as "0 9 * * 1-5") starts `task` with these arguments.
+        """Create a job: `schedule` (an object, or a line such as "0 9 * * 1-5") starts `task` with these arguments.
 
         Options: `tz` (of a line), `lane`, `user`, `session`, `priority`, `owner`, `description`, `enabled`, `misfire`
         (skip, once, all), `max_staleness`, `overlap` (skip, queue, interrupt, allow), `delete_after_run`,
         `run_on_start`, `timeout`, `retry`, `breaker`, `backoff`, `backoff_cap`, `alert_after`, `enabled_when`.
-        `check_task=False` takes a task that only other processes know. Raises JobExists, UnknownTask, BadArguments or
-        BadSetting, and then nothing is stored.
+        `check_task=False` accepts a task that only other processes know. Raises JobExists, UnknownTask, BadArguments or
+        BadSetting; nothing is stored then.
         """
         if self._lookup.whose is not None and options.get("owner") is None:
             options["owner"] = self._lookup.whose
@@ -98,12 +101,12 @@ class Jobs(JobQueries):
     async def update(
         self, name: Job | str, /, *, of_owner: str | None = None, check_task: bool = True, **changes: Any
     ) -> Job:
-        """Change what is given, of `name`, `schedule`, `task`, `args` and the options of `create`, and nothing else.
+        """Change the given values: `name`, `schedule`, `task`, `args` and the options of `create`.
 
-        None takes an option back. A schedule without a time zone keeps the job's, and a period that stays the same
-        its anchor; another schedule counts from now on. All is checked before anything is written. With nothing to
-        change, it only plans the job anew by the time zone that its owner has now. Raises UnknownJob, JobExists,
-        JobChanged, and as `create`. What is declared in code or a file holds again when that is changed.
+        None removes an option. A schedule without a time zone keeps the job's zone, and an unchanged period its anchor;
+        another schedule counts from now on. Everything is checked before anything is written. Without changes, the job
+        is only planned anew by its owner's current time zone. Raises UnknownJob, JobExists, JobChanged, and the errors
+        of `create`. The declaration in code or a file holds again when that is changed.
         """
         self._check_owner(changes)
 
@@ -125,18 +128,18 @@ class Jobs(JobQueries):
         return await self._changed(name, of_owner, make)
 
     async def enable(self, name: Job | str, *, owner: str | None = None) -> Job:
-        """Let a job fire again, from now on; its failures are forgotten. Raises BadSetting if it has no fire left."""
+        """Enable a job: it fires from now on, and its failures are reset. Raises BadSetting if it has no fire left."""
         return await self._switch(name, owner, on=True)
 
     async def disable(self, name: Job | str, *, owner: str | None = None) -> Job:
-        """Let a job fire no more, until it is enabled; what runs of it goes on."""
+        """Disable a job: it does not fire until it is enabled; its runs go on."""
         return await self._switch(name, owner, on=False)
 
     async def remove(self, name: Job | str, *, owner: str | None = None) -> None:
-        """Forget a job and the records of its fires; its runs stay, and go on. Raises UnknownJob.
+        """Delete a job and the records of its fires; its runs stay, and go on. Raises UnknownJob.
 
-        One that is declared in code cannot be removed while a worker declares it; one that is declared in a file comes
-        back when the file is read again.
+        A job that is declared in code cannot be removed while a worker declares it. One that is declared in a file
+        comes back when the file is read again.
         """
         store = await self._opened()
         [job] = await self._lookup.seen(store, [await self._lookup.find(store, name, owner)])
@@ -145,9 +148,9 @@ class Jobs(JobQueries):
         await self._client.repeated(lambda: store.change_job(RemoveJob(job.id)))
 
     async def run(self, name: Job | str, *, force: bool = True, owner: str | None = None) -> Receipt:
-        """Fire a job now, whatever its schedule says, also if it is disabled; its plan stays as it is.
+        """Fire a job now, whatever its schedule says, even if it is disabled; its next fire stays the same.
 
-        With `force=False` only if it is due: else the receipt says skipped, `not_due`. The job's overlap rule holds:
+        With `force=False` only if it is due: else the receipt says skipped, `not_due`. The job's overlap rule applies:
         skipped, `overlap`.
         """
         self._refuse_new()
@@ -163,7 +166,7 @@ class Jobs(JobQueries):
                 return _receipt(firing, fired)
             job = await self._lookup.again(store, job)
             if firing.runs and job.state.last_run == firing.runs[-1].id:
-                # The answer to an earlier try was lost, or another process was quicker: it is fired all the same.
+                # The answer to an earlier try was lost, or another process was first: the job was fired all the same.
                 return Receipt(ReceiptOutcome.ACCEPTED, firing.runs[-1].id)
         raise JobChanged(job.spec.name)
 
@@ -205,7 +208,7 @@ class Jobs(JobQueries):
         return decide(job, now, self._environment.zone_of(job), await self._environment.verdict(spec))
 
     def _check_owner(self, options: Mapping[str, Any]) -> None:
-        """Refuse to make one owner's job another's, or to have it run as somebody else."""
+        """Refuse to give an owner's job to another owner, or to let it run as another user."""
         whose = self._lookup.whose
         for option in ("owner", "user"):
             if whose is not None and options.get(option, whose) not in (whose, *((None,) if option == "user" else ())):
@@ -213,7 +216,7 @@ class Jobs(JobQueries):
 
 
 def _replanned(job: JobRecord, now: int, zone: str) -> JobRecord:
-    """Return the job planned anew if it lives in another time zone now, because it was given another owner."""
+    """Return the job planned anew if its new owner is in another time zone."""
     next_at, rule = job.state.next_at, job.spec.rule
     if next_at is None or zone == job.state.zone or awaits_end(rule) or next_of(rule, next_at - 1, zone) == next_at:
         return job
@@ -226,7 +229,7 @@ def _receipt(firing: Firing, fired: Fired) -> Receipt:
         return Receipt(ReceiptOutcome.SKIPPED, new_run_id(), reason)
     run, receipt = firing.runs[-1], fired.receipts[-1]
     if receipt is None:
-        return Receipt(ReceiptOutcome.ACCEPTED, run.id)  # by an earlier try of this call
+        return Receipt(ReceiptOutcome.ACCEPTED, run.id)  # an earlier try of this call made it
     if receipt.reason in (Why.SESSION_BUSY, Why.SESSION_FULL):
         return Receipt(ReceiptOutcome.SKIPPED, run.id, OVERLAP)
     return receipt

@@ -1,8 +1,8 @@
-"""Declared jobs, by code or by a file, brought into a store: added, changed when the declaration has changed, removed.
+"""Brings declared jobs, from code or a file, into a store: adds, changes and removes them.
 
-What a job is declared as is one thing, what became of it another. A change of the declaration changes the spec; when
-it fired last, whether its breaker has opened, what an operator said of it (enable, disable) stay. An operator's patch
-stays too, until the declaration is another one. Many processes may do this at once: each change is made of a version.
+A job's declaration and its history are separate. A changed declaration changes the spec. When the job fired last,
+whether its breaker is open, and whether an operator enabled or disabled it, all that stays. An operator's patch stays,
+too, until the declaration changes. Many processes may do this at the same time: each change names the job's version.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from laneway.errors import BadSetting, JobChanged, JobExists, UsageError
 from laneway.ports.jobs import AddJob, EditJob, JobFilter, RemoveJob
 from laneway.ports.store import Store
 
-TRIES = 200  # to change a job that others change too: each of its fires and ends is such a change
+TRIES = 200  # to change a job that others change too; each fire, and each end of a run, is a change
 PAGE = 1000
 _WHERE = {Source.CALL: "by a call", Source.CODE: "in code", Source.FILE: "in a file"}
 
 
 @dataclass(slots=True)
 class Synced:
-    """What a sync did, by names of jobs. `passed` are new ones whose time is over; `problems` say what was refused."""
+    """What a sync did, by names of jobs. `passed` are new ones without a future fire; `problems` are refusals."""
 
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -50,28 +50,28 @@ async def sync(
     *,
     remove: bool = True,
 ) -> Synced:
-    """Make the store's jobs of this source and origin those that are declared; tell what that changed.
+    """Bring the store's jobs of this source and origin in line with those declared; return what changed.
 
-    Jobs that are not declared any more are removed, but for those of code, which other processes may declare, and not
-    at all without `remove`. A name that a job of another source or origin has, or that is reserved for code, is a
-    problem of that job alone.
+    Jobs that are not declared any more are removed; not those of code, which other processes may declare, and none
+    without `remove`. A name that a job of another source or origin has, or that is reserved for code, is a problem of
+    that job alone.
     """
-    syncing = _Syncing(store, client, environment, Synced())
+    syncing = _JobSync(store, client, environment, Synced())
     wanted = {(spec.owner, spec.name): spec for spec in specs}
     for spec in wanted.values():
         try:
-            await syncing.bring(spec)
+            await syncing.put(spec)
         except UsageError as error:
             syncing.done.problems[spec.name] = str(error)
     if remove and source is not Source.CODE:
         for job in await all_jobs(store, client, JobFilter(source=source)):
             if job.spec.origin == origin and (job.spec.owner, job.spec.name) not in wanted:
-                await syncing.drop(job)
+                await syncing.remove(job)
     return syncing.done
 
 
 async def all_jobs(store: Store, client: Client, wanted: JobFilter) -> list[JobRecord]:
-    """Return all jobs that fit, by name."""
+    """Return all matching jobs, by name."""
     found: list[JobRecord] = []
     after = ("", "")
     while True:
@@ -83,7 +83,7 @@ async def all_jobs(store: Store, client: Client, wanted: JobFilter) -> list[JobR
 
 
 async def store_time(store: Store, client: Client) -> int:
-    """Return what time it is for the store."""
+    """Return the store's time."""
     return (await client.repeated(lambda: store.due_jobs(limit=1))).now
 
 
@@ -94,19 +94,19 @@ def refuse_reserved(name: str, environment: JobEnvironment) -> None:
 
 
 def digest(spec: JobSpec) -> str:
-    """Return what tells one declaration from another."""
+    """Return a digest of a declaration."""
     return hashlib.blake2b(msgspec.json.encode(spec), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class _Syncing:
+class _JobSync:
     store: Store
     client: Client
     environment: JobEnvironment
     done: Synced
 
-    async def bring(self, spec: JobSpec) -> None:
-        """Add a job, or change the one that is there if it was declared otherwise."""
+    async def put(self, spec: JobSpec) -> None:
+        """Add a job, or change the existing one if its declaration was another."""
         if spec.source is not Source.CODE:
             refuse_reserved(spec.name, self.environment)
         declared = msgspec.structs.replace(spec, declared=digest(spec))
@@ -121,13 +121,13 @@ class _Syncing:
                 else:
                     done = await self._change(known, declared, now, zone)
             except JobExists:
-                continue  # somebody was quicker
+                continue  # another process was first
             if done:
                 return
         raise JobChanged(spec.name)
 
-    async def drop(self, job: JobRecord) -> None:
-        """Remove a job that is declared no more."""
+    async def remove(self, job: JobRecord) -> None:
+        """Remove a job that is not declared any more."""
         if await self.client.repeated(lambda: self.store.change_job(RemoveJob(job.id))):
             self.done.removed.append(job.spec.name)
 
@@ -146,7 +146,7 @@ class _Syncing:
         return True
 
     def _is_as_declared(self, job: JobRecord, spec: JobSpec) -> bool:
-        """Tell whether the job that is there was declared so. Raises BadSetting if it is another's."""
+        """Tell whether the existing job has this declaration. Raises BadSetting if it belongs to another source."""
         if (job.spec.source, job.spec.origin) != (spec.source, spec.origin):
             where = job.spec.origin or _WHERE[job.spec.source]
             raise BadSetting(

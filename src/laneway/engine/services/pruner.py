@@ -1,13 +1,13 @@
-"""Pruning: deletes ended runs that are older than they are kept, and trims old deltas, a little at a time.
+"""The pruner: deletes ended runs after their retention, and trims old deltas, a little at a time.
 
-**Several at once.** Every worker prunes; whoever comes second finds less to do. Each waits another length between two
-rounds, so that they do not come together.
+**Several workers.** Every worker prunes; the second one finds less to do. The waits between two rounds differ, so that
+workers do not prune at the same time.
 
-**Small steps.** One call to the store deletes at most a few hundred runs, and a pause follows it: whoever wants to
-write never waits longer than for one such call.
+**Small steps.** One call to the store deletes at most a few hundred runs, and a pause follows: other writers never wait
+longer than for one such call.
 
-**A clock that was set ahead** makes nothing older. A worker compares the wall clock with monotonic time since it began,
-and whatever the wall clock has gained is added to the time that runs are kept. Set back, it only makes things younger.
+**A clock that was set ahead** must not age runs. A worker compares the wall clock with monotonic time since its start,
+and adds what the wall clock gained to the retention. A clock that was set back only makes runs younger.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from laneway.ports.upkeep import OldDeltas, OldRuns, UpkeepStore
 
 log = logging.getLogger("laneway.pruner")
 
-EVERY = 60.0  # seconds between two rounds, give or take a quarter
-BATCH = 500  # runs one call deletes at most
-TRIMMED = 10  # runs one call trims at most: their logs may be long
+EVERY = 60.0  # seconds between two rounds, plus or minus a quarter
+BATCH = 500  # runs that one call deletes at most
+TRIMMED = 10  # runs that one call trims at most, because logs may be long
 PAUSE = 0.1  # seconds between two calls
 
 
 class Pruner:
-    """Prunes a store about once a minute, keeping runs for so many microseconds by their state, and deltas for so many.
+    """Prunes a store about once a minute. `keep` is the retention in microseconds, by state.
 
-    `keep_deltas` is counted from a run's end; None keeps them as long as the run.
+    `keep_deltas` is how long deltas are kept after a run's end; None keeps them as long as the run.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Pruner:
         self._began = self._difference()
 
     async def run(self) -> None:
-        """Prune every now and then, until cancelled."""
+        """Prune now and then, until cancelled."""
         while True:
             await self._clock.sleep(self._every)
             await self.prune()
             await self.trim()
 
     async def prune(self) -> int:
-        """Delete all that is old by now; return how many runs there were."""
+        """Delete all runs that are old enough; return how many."""
         total = 0
         try:
             while self._keep:
@@ -72,7 +72,7 @@ class Pruner:
         return total
 
     async def trim(self) -> int:
-        """Trim the deltas that are old by now; return in how many runs."""
+        """Trim all deltas that are old enough; return in how many runs."""
         total = 0
         try:
             while self._keep_deltas is not None:

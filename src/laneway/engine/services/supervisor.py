@@ -80,7 +80,7 @@ class Supervisor:
             try:
                 self._crashed(service.health())
             except Exception:
-                log.exception("whoever was told of the crash of %s crashed too", service.name)
+                log.exception("the callback for the crash of %s crashed too", service.name)
 
     def _now(self) -> datetime:
         return instant(self._clock.now())

@@ -16,7 +16,7 @@ from laneway.engine.services.takeover_policy import judged
 from laneway.errors import StoreError
 from laneway.ports.workers import WorkerStore
 
-log = logging.getLogger("laneway.heir")
+log = logging.getLogger("laneway.takeover")
 
 
 class TakeoverWorker:

@@ -298,7 +298,7 @@ class Worker:
         try:
             await self._store.leave(self._incarnation)
         except StoreUnavailable as error:
-            log.warning("could not say good-bye to the store: %s; others will see that this worker is gone", error)
+            log.warning("could not leave the store: %s; other workers will see that this one is gone", error)
 
     # The loop
 

@@ -11,9 +11,9 @@ import psycopg
 from laneway.errors import NotAStore
 from laneway.ports.upkeep import Examination
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.connection import Link, connect_bare, layout_of, newest_layout
-from laneway.stores.postgres.server.errors import meant
-from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.connection import ServerConnection, connect_bare, layout_of, newest_layout
+from laneway.stores.postgres.server.errors import as_laneway_error
+from laneway.stores.postgres.server.pipeline import Pipeline
 from laneway.stores.postgres.server.settings import begin_to_read, set_up
 from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables.reads import runs
@@ -40,10 +40,10 @@ def examine(address: Address, *, deep: bool) -> Examination:
                 link.execute(statement.encode())
             return _examined(link, address, layout, deep=deep)
         except psycopg.Error as error:
-            raise meant(error, address) from error
+            raise as_laneway_error(error, address) from error
 
 
-def _examined(link: Link, address: Address, layout: int, *, deep: bool) -> Examination:
+def _examined(link: ServerConnection, address: Address, layout: int, *, deep: bool) -> Examination:
     current = layout == newest_layout()
     [[size]] = link.execute(_SIZE, (address.schema,)).fetchall()
     examination = Examination(
@@ -58,8 +58,8 @@ def _examined(link: Link, address: Address, layout: int, *, deep: bool) -> Exami
     return _looked_into(link, examination, deep=deep) if current else examination
 
 
-def _looked_into(link: Link, examination: Examination, *, deep: bool) -> Examination:
-    with Pipe(link) as pipe:
+def _looked_into(link: ServerConnection, examination: Examination, *, deep: bool) -> Examination:
+    with Pipeline(link) as pipe:
         db = PostgresDatabase(pipe)
         newest = db.execute("examination.newest").fetchall()
         [[back]] = db.execute("examination.set_back").fetchall()
@@ -88,17 +88,17 @@ _OLDEST = (
 )
 
 
-def _dead(link: Link, address: Address) -> dict[str, int]:
+def _dead(link: ServerConnection, address: Address) -> dict[str, int]:
     """Return the number of dead rows of each table, as the server counts them."""
     return {name: int(rows) for name, rows in link.execute(_DEAD, (address.schema,)).fetchall()}
 
 
-def _setting(link: Link, name: str) -> str:
+def _setting(link: ServerConnection, name: str) -> str:
     [[value]] = link.execute("SELECT current_setting(%s::text)", (name,)).fetchall()
     return str(value)
 
 
-def _kept(link: Link) -> str:
+def _kept(link: ServerConnection) -> str:
     if _setting(link, "fsync") == "off":
         return "a crash of the machine may lose or damage everything (fsync is off)"
     if _setting(link, "synchronous_commit") == "off":
@@ -108,19 +108,19 @@ def _kept(link: Link) -> str:
     return "everything that was acknowledged"
 
 
-def _standbys(link: Link) -> int:
+def _standbys(link: ServerConnection) -> int:
     [[standbys]] = link.execute("SELECT count(*) FROM pg_catalog.pg_stat_replication").fetchall()
     return int(standbys)
 
 
-def _unwaited(link: Link) -> str:
+def _unwaited(link: ServerConnection) -> str:
     """Return the setting that keeps commits from waiting for a standby, if there is one."""
     if not _setting(link, "synchronous_standby_names"):
         return "synchronous_standby_names is empty"
     return "synchronous_commit is local" if _setting(link, "synchronous_commit") == "local" else ""
 
 
-def _warnings(link: Link, address: Address) -> list[str]:
+def _warnings(link: ServerConnection, address: Address) -> list[str]:
     found = []
     if link.execute("SELECT pg_is_in_recovery()").fetchall() == [(True,)]:
         found.append("it is a standby, which can only be read: name the primary, or all hosts, one,two, in the address")
@@ -137,7 +137,7 @@ def _warnings(link: Link, address: Address) -> list[str]:
     return [*found, *_crowded(link, address)]
 
 
-def _crowded(link: Link, address: Address) -> Iterator[str]:
+def _crowded(link: ServerConnection, address: Address) -> Iterator[str]:
     """Yield a warning for each thing that fills the server."""
     [[oldest]] = link.execute(_OLDEST).fetchall()
     if oldest is not None and oldest > OLD:

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: the verbs of `stores.tables` in a schema of a database."""
+"""The PostgreSQL store: the verbs of `stores.tables` over a schema of a database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from laneway.core.records.run import NewRun
 from laneway.ports.clock import Clock
 from laneway.ports.upkeep import Examination
 from laneway.stores.postgres import examination
-from laneway.stores.postgres.inbox.letters import Home, PostgresLetter
+from laneway.stores.postgres.inbox.letters import PostgresLetter, StorePlace
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.transactions.reader import PostedError
 from laneway.stores.postgres.transactions.runtime import PostgresRuntime
@@ -21,15 +21,15 @@ T = TypeVar("T")
 
 
 class PostgresStore(TableStore[PostgresRuntime]):
-    """A store in a PostgreSQL database. The server's clock is everybody's; a clock of one's own is for tests."""
+    """A store in a PostgreSQL database. All processes use the server's clock; the parameter `clock` is for tests."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self._address = Address.parse(url)
-        self._home = Home(self._address)
+        self._home = StorePlace(self._address)
         super().__init__(lambda: PostgresRuntime(self._address, None if clock is None else clock.now))
 
     def letter(self, new: NewRun) -> PostgresLetter:
-        """Return a submission as it is put into a caller's transaction; see `InboxStore`."""
+        """Return a submission for a caller's own transaction; see `InboxStore`."""
         return PostgresLetter(self._home, new)
 
     async def _read(self, question: Callable[[Database], T]) -> T:
@@ -37,9 +37,9 @@ class PostgresStore(TableStore[PostgresRuntime]):
             try:
                 return await super()._read(question)
             except PostedError:
-                # What others' transactions have brought exists; whoever writes takes it in.
+                # The inbox has committed submissions. Any writing transaction accepts them first.
                 await self._write(lambda _, __: None)
 
     async def examine(self, *, deep: bool = True) -> Examination:
-        """Look at the schema from outside; see `UpkeepStore`."""
+        """Examine the schema from outside; see `UpkeepStore`."""
         return await asyncio.to_thread(examination.examine, self._address, deep=deep)

@@ -21,7 +21,7 @@ from laneway import Scheduler
 from laneway.errors import BadURL, StoreError, StoreUnavailable
 from laneway.stores.postgres.server import connection
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.errors import meant
+from laneway.stores.postgres.server.errors import as_laneway_error
 from laneway.testing import new_run
 from laneway.testing.servers import Postgres, PostgresServer, postgres_server
 from tests.stores.postgres.tools import cut, execute, opened, refusal, tables, with_parameter
@@ -235,7 +235,7 @@ async def test_a_server_with_no_room_for_another_connection_is_said() -> None:
     ],
 )
 def test_what_passes_by_itself_is_told_in_one_line_with_the_address(error: psycopg.Error, says: str) -> None:
-    found = meant(error, Address.parse(f"postgresql://ann:{IN_URL}@host/d"), maybe_done=True)
+    found = as_laneway_error(error, Address.parse(f"postgresql://ann:{IN_URL}@host/d"), maybe_done=True)
 
     assert isinstance(found, StoreUnavailable)
     assert str(found).startswith(f"postgresql://host/d {says}")

@@ -15,7 +15,7 @@ import pytest
 
 from laneway.errors import StoreUnavailable
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.connection import Link, connect, connect_bare
+from laneway.stores.postgres.server.connection import ServerConnection, connect, connect_bare
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions import write_connection
 from laneway.stores.postgres.transactions.database import PostgresDatabase
@@ -121,7 +121,7 @@ async def test_many_calls_that_a_server_refuses_because_it_cannot_be_written_are
 ) -> None:
     connected = list[Address]()
 
-    def counting(address: Address, *, again: bool = False) -> Link:
+    def counting(address: Address, *, again: bool = False) -> ServerConnection:
         connected.append(address)
         return connect(address, again=again)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.connection import Link, connect
+from laneway.stores.postgres.server.connection import ServerConnection, connect
 from laneway.stores.postgres.server.settings import set_up
 from laneway.stores.postgres.transactions.database import TEXTS
 from laneway.stores.postgres.transactions.unnest import unnested
@@ -72,7 +72,7 @@ class Scan:
 class Planner:
     """Tells how a statement is done."""
 
-    def __init__(self, link: Link, *, emptied: bool) -> None:
+    def __init__(self, link: ServerConnection, *, emptied: bool) -> None:
         self._link, self.emptied = link, emptied
         self._plans: dict[str, list[dict[str, Any]]] = {}
 

@@ -10,7 +10,7 @@ import pytest
 from laneway import Lane
 from laneway.core.records.states import RunState
 from laneway.ports.settings import LaneSetting
-from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.pipeline import Pipeline
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.database import TEXTS, PostgresDatabase
 from laneway.stores.tables.sql.database import DuplicateError, Query
@@ -37,13 +37,13 @@ def db(postgres_place: str) -> Iterator[PostgresDatabase]:
 def journeys(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collects a mark for each time that somebody waits for the server."""
     made: list[str] = []
-    sync = Pipe._sync
+    sync = Pipeline._sync
 
-    def counted(pipe: Pipe) -> None:
+    def counted(pipe: Pipeline) -> None:
         made.append("journey")
         sync(pipe)
 
-    monkeypatch.setattr(Pipe, "_sync", counted)
+    monkeypatch.setattr(Pipeline, "_sync", counted)
     return made
 
 

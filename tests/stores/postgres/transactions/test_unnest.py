@@ -10,7 +10,7 @@ import pytest
 
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import connect_bare
-from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.pipeline import Pipeline
 from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.postgres.transactions.unnest import for_rows
 from laneway.stores.tables.sql.statements import Row
@@ -21,8 +21,8 @@ DELETE = "DELETE FROM {} WHERE b = $2::text AND (a, c) <= ($1::int, $3::bigint) 
 
 
 @pytest.fixture
-def pipe(postgres_place: str) -> Iterator[Pipe]:
-    with closing(connect_bare(Address.parse(postgres_place))) as link, Pipe(link) as pipe:
+def pipe(postgres_place: str) -> Iterator[Pipeline]:
+    with closing(connect_bare(Address.parse(postgres_place))) as link, Pipeline(link) as pipe:
         for name in ("one", "many"):
             pipe.send(f"CREATE TEMPORARY TABLE {name} (a int, b text, c bigint, d text)")
         yield pipe
@@ -41,11 +41,11 @@ def some_rows(chosen: random.Random) -> list[Row]:
     return list(zip(*columns, strict=True))
 
 
-def left(pipe: Pipe, table: str, columns: str = "a, b, c, coalesce(d, '-')") -> list[Row]:
+def left(pipe: Pipeline, table: str, columns: str = "a, b, c, coalesce(d, '-')") -> list[Row]:
     return sorted(pipe.send(f"SELECT {columns} FROM {table}").fetchall())
 
 
-def test_rows_are_written_and_deleted_as_they_would_be_one_by_one(pipe: Pipe) -> None:
+def test_rows_are_written_and_deleted_as_they_would_be_one_by_one(pipe: Pipeline) -> None:
     chosen = random.Random(3)
     for _ in range(60):
         rows = some_rows(chosen)

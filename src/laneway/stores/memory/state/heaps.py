@@ -94,7 +94,7 @@ class RunHeap:
 
 
 class Heaps:
-    """Shelves for `core.flow.Flow`, and the future runs beside them.
+    """Shelves for `core.queue.claim.Flow`, and the future runs beside them.
 
     What a session holds back is a *queue* of the runs themselves while they come and go in order; else, and until it
     holds none, it is an `RunHeap`. A run that was held for long is in no cache any more, and an entry of it, with its

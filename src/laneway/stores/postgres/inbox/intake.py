@@ -1,7 +1,8 @@
-"""Taking in what was submitted inside others' transactions, once these have committed.
+"""Accepts the submissions of the inbox, which users' own transactions have committed.
 
-Whoever writes next does it, before its own work and in the same transaction. The rules are those of every submission;
-what they do not accept has a receipt that says it was, so it ends `dropped` and says why.
+The next writer accepts them, before its own work and in the same transaction, by the rules of every submission. The
+user has a receipt that says `accepted` already. So a submission that the rules refuse becomes a run that ends as
+`dropped`, with the reason.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from laneway.stores.tables.sql.statements import as_json, sql_names
 from laneway.stores.tables.state.transaction import Transaction
 from laneway.stores.tables.verbs.submissions import submit
 
-MOST = 500  # submissions that one transaction takes in
+MOST = 500  # submissions that one transaction accepts
 
 _SQL = sql_names("intake")
 _NOT_YET = Why.SESSION_WAIT
@@ -35,7 +36,7 @@ log = logging.getLogger("laneway.postgres")
 
 
 def take_in(db: Database, after_commit: AfterCommit, now: int) -> None:
-    """Accept what has come, in the order in which it was posted."""
+    """Accept the submissions, in the order in which they were posted."""
     batch, unread = list[NewRun](), list[str]()
     for letter, at, body in db.execute(_SQL["posted"], (MOST,)).fetchall():
         try:
@@ -47,7 +48,8 @@ def take_in(db: Database, after_commit: AfterCommit, now: int) -> None:
         db.execute(_SQL["set_aside"], (as_json(unread),))
     if batch:
         receipts = submit(db, after_commit, batch, now, posted=True)
-        # Those whose session is not lined up yet stay where they are: the next look finds them again, in their order.
+        # A submission whose session has due runs that have not joined yet stays: the next call finds it again, in
+        # order.
         judged = [(new, receipt) for new, receipt in zip(batch, receipts, strict=True) if receipt.reason != _NOT_YET]
         for new, receipt in judged:
             if not _stands(new, receipt):
@@ -57,7 +59,7 @@ def take_in(db: Database, after_commit: AfterCommit, now: int) -> None:
 
 
 def _from(at: int, new: NewRun) -> NewRun:
-    """Return the submission with its delay counted from when it was posted; nobody is there to wait for a full lane."""
+    """Return the submission with its delay counted from its post, and not patient: no caller waits for a full lane."""
     later = msgspec.structs.replace(new, delay=0, due_at=at + new.delay) if new.delay else new
     return msgspec.structs.replace(later, patient=False)
 
@@ -67,7 +69,7 @@ def _stands(new: NewRun, receipt: Receipt) -> bool:
 
 
 def _drop(db: Database, new: NewRun, receipt: Receipt, now: int) -> None:
-    """Write a run that was dropped when it was to be accepted."""
+    """Write a run for a submission that was not accepted; its state is `dropped`."""
     why = receipt.reason if receipt.outcome is ReceiptOutcome.REFUSED and receipt.reason else receipt.outcome.value
     transaction = Transaction(db, now)
     lane = new.lane if transaction.counts.lanes.knows(new.lane) else MAIN

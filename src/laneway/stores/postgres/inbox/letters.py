@@ -24,7 +24,7 @@ from laneway.stores.postgres.inbox import callers
 from laneway.stores.postgres.inbox.callers import Statement
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.server.connection import connect_bare
-from laneway.stores.postgres.server.errors import meant
+from laneway.stores.postgres.server.errors import as_laneway_error
 from laneway.stores.postgres.server.settings import NOW
 
 _READ_ONLY = "read only"  # what `_LOOK` returns in a read-only transaction
@@ -44,7 +44,7 @@ _POST = (
 )
 
 
-class Home:
+class StorePlace:
     """The place of the store, as `_LOOK` returns it: read at the first use, and again when a connection differs."""
 
     def __init__(self, address: Address) -> None:
@@ -62,15 +62,15 @@ class Home:
             with closing(connect_bare(self.address, again=True)) as link:
                 [[self._place]] = link.execute(self.look.text.encode()).fetchall()
         except psycopg.Error as error:
-            raise meant(error, self.address) from error
+            raise as_laneway_error(error, self.address) from error
         if self._place == _READ_ONLY:
-            raise meant(psycopg.errors.ReadOnlySqlTransaction(_READ_ONLY), self.address)
+            raise as_laneway_error(psycopg.errors.ReadOnlySqlTransaction(_READ_ONLY), self.address)
 
 
 class PostgresLetter:
     """Implements `Letter` for the store at this place."""
 
-    def __init__(self, home: Home, new: NewRun) -> None:
+    def __init__(self, home: StorePlace, new: NewRun) -> None:
         text = _POST.replace("{schema}", home.address.schema).replace("{now}", NOW)
         self._home = home
         self._post = Statement(text, (new.id, msgspec.json.encode(new).decode()))

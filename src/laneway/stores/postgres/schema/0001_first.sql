@@ -93,7 +93,7 @@ CREATE TABLE event (
     PRIMARY KEY (number, seq)
 );
 
--- The shelves of `core.flow`. `kind` is how the run came there.
+-- The shelves of `core.queue.shelves`. `kind` is how the run came there.
 CREATE TABLE ready (
     rank bigint NOT NULL,
     number bigint NOT NULL,
@@ -161,7 +161,8 @@ CREATE TABLE lease (
 CREATE INDEX lease_held ON lease (holder, call, nth);
 CREATE INDEX lease_requested ON lease (holder) WHERE request IS NOT NULL;
 
--- The counts of `core.turns` and `core.sessions`. A row that counts nothing is deleted. The user '' stands for none.
+-- The counts of `core.queue.turns` and `core.queue.sessions`. A row that counts nothing is deleted. The user '' means
+-- no user.
 -- `declared` and `ruled` are the lane as code and as an operator set it, as JSON; the other columns are what holds.
 CREATE TABLE lane (
     name text COLLATE "C" NOT NULL,
@@ -379,7 +380,7 @@ CREATE TABLE lane_count (
     PRIMARY KEY (lane, what)
 );
 
--- The circuits of tasks, as `core.circuits` has them. One that is closed and counts nothing is not stored.
+-- The circuits of tasks, as `core.queue.circuits` has them. One that is closed and counts nothing is not stored.
 CREATE TABLE circuit (
     key text COLLATE "C" PRIMARY KEY,  -- the task, or the task, a line break and the user
     task text COLLATE "C" NOT NULL,

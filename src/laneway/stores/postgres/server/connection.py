@@ -32,7 +32,14 @@ from psycopg.abc import RV, PQGen
 from laneway.core.records.policy import DEFAULT_LANES
 from laneway.errors import LanewayError, NotAStore, StoreError, StoreTooNew
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.errors import AGAIN, OLDEST, TimedOut, may_be_migrated, meant, refused
+from laneway.stores.postgres.server.errors import (
+    AGAIN,
+    OLDEST,
+    TimedOut,
+    as_connect_error,
+    as_laneway_error,
+    may_be_migrated,
+)
 from laneway.stores.postgres.server.settings import settings
 
 T = TypeVar("T")
@@ -42,7 +49,7 @@ _TABLE = 300  # ms that a migration waits for the lock of one table
 _MIGRATING = 3600.0  # seconds that a migration may take once it has its locks: it may build an index of everything
 
 
-class Link(psycopg.Connection[Any]):
+class ServerConnection(psycopg.Connection[Any]):
     """A connection whose calls have a time-out, whatever the server does, and its `prepared` statements."""
 
     patience = 6.0
@@ -72,21 +79,21 @@ class Link(psycopg.Connection[Any]):
             return found
 
 
-def connect(address: Address, *, again: bool = False) -> Link:
+def connect(address: Address, *, again: bool = False) -> ServerConnection:
     """Open the store to write; create or migrate the tables if needed. Raises LanewayError, with nothing changed."""
     link = connect_bare(address, again=again)
     try:
         _migrate(link, address)
     except psycopg.Error as error:
         link.close()
-        raise meant(error, address) from error
+        raise as_laneway_error(error, address) from error
     except BaseException:
         link.close()
         raise
     return link
 
 
-def explained(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -> LanewayError:
+def diagnosed_error(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -> LanewayError:
     """Return the error to raise for a server's error; StoreTooNew if a migration by a newer laneway is the cause."""
     if may_be_migrated(error):
         try:
@@ -96,20 +103,20 @@ def explained(error: psycopg.Error, address: Address, *, maybe_done: bool = Fals
             return newer
         except (psycopg.Error, LanewayError):
             pass  # the first error is the one to report
-    return meant(error, address, maybe_done=maybe_done)
+    return as_laneway_error(error, address, maybe_done=maybe_done)
 
 
-def connect_bare(address: Address, *, again: bool = False) -> Link:
+def connect_bare(address: Address, *, again: bool = False) -> ServerConnection:
     """Open a connection, whatever the schema contains; `again` if the server accepted this address before."""
     try:
-        link = Link.connect(
+        link = ServerConnection.connect(
             address.conninfo,
             autocommit=True,
             prepare_threshold=None,
             **_defaults(address),
         )
     except psycopg.Error as error:
-        raise refused(error, address, again=again) from error
+        raise as_connect_error(error, address, again=again) from error
     link.patience = address.timeout + _MORE
     link.prepares = not address.pooled
     try:
@@ -126,7 +133,7 @@ def _defaults(address: Address) -> dict[str, Any]:
     return {name: value for name, value in ours.items() if name not in given}
 
 
-def _refuse_unfit(link: Link, address: Address) -> None:
+def _refuse_unfit(link: ServerConnection, address: Address) -> None:
     if link.pgconn.server_version < OLDEST:
         version = link.info.parameter_status("server_version")
         raise StoreError(f"{address.shown} is PostgreSQL {version}, which is too old; laneway needs 14 or newer")
@@ -135,7 +142,7 @@ def _refuse_unfit(link: Link, address: Address) -> None:
         raise StoreError(f"{address.shown} keeps text as {encoding}; laneway needs a database with encoding UTF8")
 
 
-def layout_of(link: Link, address: Address) -> int:
+def layout_of(link: ServerConnection, address: Address) -> int:
     """Return the number of the schema's layout, 0 if there is nothing of it. Raises NotAStore and StoreTooNew."""
     schema = address.schema
     [[ours, tables]] = link.execute(
@@ -168,7 +175,7 @@ def newest_layout() -> int:
     return max(_layouts())
 
 
-def _migrate(link: Link, address: Address) -> None:
+def _migrate(link: ServerConnection, address: Address) -> None:
     if layout_of(link, address) == newest_layout():
         return
     link.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # so that a second look finds what others did
@@ -183,7 +190,7 @@ def _migrate(link: Link, address: Address) -> None:
             sleep(random.uniform(0.05, 0.2))  # the transactions that waited for the migration go on
 
 
-def _migrate_at_once(link: Link, address: Address) -> None:
+def _migrate_at_once(link: ServerConnection, address: Address) -> None:
     """Migrate, or raise LockNotAvailable if another transaction holds a lock that is needed."""
     with link.transaction():
         link.execute(sql.SQL("SET LOCAL lock_timeout TO {}").format(settings(address)["lock_timeout"]))
@@ -205,19 +212,19 @@ def _migrate_at_once(link: Link, address: Address) -> None:
             link.patience = patience
 
 
-def _lock_tables(link: Link, address: Address) -> None:
+def _lock_tables(link: ServerConnection, address: Address) -> None:
     """Lock all tables: a table that is locked later could belong to a transaction that waits for this one."""
     link.execute(sql.SQL("SET LOCAL lock_timeout TO {}").format(_TABLE))
     for name in sorted(_tables(link, address), key=lambda name: (name != "inbox", name)):
         link.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.Identifier(name)))
 
 
-def _tables(link: Link, address: Address) -> list[str]:
+def _tables(link: ServerConnection, address: Address) -> list[str]:
     query = "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = %s::text::regnamespace AND relkind = 'r'"
     return [name for (name,) in link.execute(query, (address.schema,))]
 
 
-def _bring_up(link: Link, done: int) -> None:
+def _bring_up(link: ServerConnection, done: int) -> None:
     for version in sorted(number for number in _layouts() if number > done):
         # Crash here: the whole migration is one transaction, number included.
         link.execute(_layouts()[version].encode())
@@ -226,7 +233,7 @@ def _bring_up(link: Link, done: int) -> None:
         link.execute("UPDATE layout SET version = %s", (version,))
 
 
-def _forbidden(link: Link, address: Address) -> StoreError:
+def _forbidden(link: ServerConnection, address: Address) -> StoreError:
     user, schema = link.info.user, address.schema
     return StoreError(
         f"{address.shown}: user {user} may not make or change tables in schema {schema}; let its owner say"
@@ -244,7 +251,7 @@ def _first_rows() -> sql.Composed:
     return sql.SQL("; ").join([*counts, *lanes])
 
 
-def empty_schema(link: Link, address: Address) -> None:
+def empty_schema(link: ServerConnection, address: Address) -> None:
     """Delete everything in a store. For tests: no process may be using it."""
     tables = [name for name in _tables(link, address) if name != "layout"]
     with link.transaction():
@@ -253,7 +260,7 @@ def empty_schema(link: Link, address: Address) -> None:
         link.execute(_first_rows())
 
 
-def _make_schema(link: Link, address: Address) -> None:
+def _make_schema(link: ServerConnection, address: Address) -> None:
     schema = address.schema
     [[there]] = link.execute("SELECT to_regnamespace(%s::text) IS NOT NULL", (schema,)).fetchall()
     if there:

@@ -33,7 +33,7 @@ def is_answer(error: psycopg.Error) -> bool:
     return error.sqlstate is not None and error.sqlstate[:2] not in {"08", "53", "57", "58", "XX"}
 
 
-def meant(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -> LanewayError:
+def as_laneway_error(error: psycopg.Error, address: Address, *, maybe_done: bool = False) -> LanewayError:
     """Return the error to raise for an error of the server or of the connection."""
     at, said = address.shown, _line(error)
     if isinstance(error, pg.InsufficientPrivilege):
@@ -68,7 +68,7 @@ def was_cut(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.OperationalError) and not isinstance(error, TimedOut) and ended
 
 
-def refused(error: psycopg.Error, address: Address, *, again: bool) -> LanewayError:
+def as_connect_error(error: psycopg.Error, address: Address, *, again: bool) -> LanewayError:
     """Return the error to raise when no connection could be made, for the first time or `again`."""
     said = str(error)
     for sign, text in _REFUSALS.items():
@@ -79,7 +79,7 @@ def refused(error: psycopg.Error, address: Address, *, again: bool) -> LanewayEr
         return StoreUnavailable(
             f"{address.shown} has no server that can be written now: whoever answers is a standby, or set to read only"
         )
-    return meant(error, address)
+    return as_laneway_error(error, address)
 
 
 _UNAVAILABLE: dict[type[Exception], str] = {

@@ -30,18 +30,18 @@ from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready, Wait
 
-from laneway.stores.postgres.server.connection import Link
+from laneway.stores.postgres.server.connection import ServerConnection
 
 _SYNC = ""  # the queue has this for a sync, and the text of a statement for its preparation
 _FAILED = {ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED}
 
 
-class Found:
+class Result:
     """The result of a statement, which is read when it is needed."""
 
     __slots__ = ("_pipe", "_rows", "nth", "result")
 
-    def __init__(self, pipe: Pipe, nth: int) -> None:
+    def __init__(self, pipe: Pipeline, nth: int) -> None:
         self._pipe, self.nth = pipe, nth
         self._rows: Iterator[Any] | None = None
         self.result: PGresult | None = None
@@ -66,16 +66,16 @@ class Found:
         return self._rows
 
 
-class Pipe:
+class Pipeline:
     """A connection in pipeline mode, as a context manager; at its end the server has executed everything."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ServerConnection) -> None:
         self._link, self._pgconn = link, link.pgconn
         self._loads = Transformer.from_context(link)
-        self._queue: deque[Found | str] = deque()  # sent, without a result yet
+        self._queue: deque[Result | str] = deque()  # sent, without a result yet
         self._sent = self._synced = 0  # numbers of statements: all, and those before the last sync
 
-    def __enter__(self) -> Pipe:
+    def __enter__(self) -> Pipeline:
         """Enter pipeline mode."""
         self._pgconn.enter_pipeline_mode()
         return self
@@ -90,7 +90,7 @@ class Pipe:
         finally:
             self._leave()
 
-    def send(self, query: str, values: Sequence[Any] = ()) -> Found:
+    def send(self, query: str, values: Sequence[Any] = ()) -> Result:
         """Send a statement; the server executes it after all that were sent before."""
         params = [_said(value) for value in values]
         formats = [isinstance(value, bytes) for value in values] if bytes in map(type, values) else None
@@ -100,7 +100,7 @@ class Pipe:
         else:
             self._pgconn.send_query_params(query.encode(), params, param_formats=formats)
         self._sent += 1
-        found = Found(self, self._sent)
+        found = Result(self, self._sent)
         self._queue.append(found)
         return found
 
@@ -108,7 +108,7 @@ class Pipe:
         """Send what is in the buffer, so that the server begins."""
         self._pgconn.flush()
 
-    def answer_to(self, found: Found) -> PGresult:
+    def answer_to(self, found: Result) -> PGresult:
         """Return the result of a statement; wait for it if needed."""
         if found.nth > self._synced:
             self._sync()
@@ -116,7 +116,7 @@ class Pipe:
             self._take()
         return found.result
 
-    def rows_of(self, found: Found) -> list[Any]:
+    def rows_of(self, found: Result) -> list[Any]:
         """Return the rows that a statement found."""
         result = self.answer_to(found)
         self._loads.set_pgresult(result)
@@ -140,7 +140,7 @@ class Pipe:
             error = error_from_result(result, encoding="utf-8")
             # An error of libpq itself has no code: the connection is lost.
             raise error if error.sqlstate is not None else psycopg.OperationalError(str(error))
-        if isinstance(sent, Found):
+        if isinstance(sent, Result):
             sent.result = result
 
     def _leave(self) -> None:
@@ -152,7 +152,7 @@ class Pipe:
                 self._pull()
             self._pgconn.exit_pipeline_mode()
 
-    def _pull(self) -> tuple[Found | str, PGresult]:
+    def _pull(self) -> tuple[Result | str, PGresult]:
         """Return the oldest entry of the queue, and its result."""
         sent, result = self._queue.popleft(), self._next()
         assert result is not None

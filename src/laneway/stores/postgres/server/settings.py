@@ -77,15 +77,15 @@ def begin_to_write(address: Address) -> list[str]:
     return [*begun, lock, f"SELECT nextval('writes'), {NOW}, {POSTED}, {watched}"]
 
 
-# A server that failed may have lost a worker's last steps, and believe that it lends one that it has made: what it were
-# given in that, it would never hear of. So who connects again lets nobody do the steps of its process's workers. They
-# lend again when they rest again.
-LEND_NOTHING = "UPDATE worker SET room = NULL WHERE socket = {} AND room IS NOT NULL"
+# A server that failed may have lost a worker's last steps, and still offer a step to claim ahead that the worker has
+# already made: the worker would ignore the reply, and its runs would be lost. So a process that connects again revokes
+# the offers of its workers. They offer again with their next idle step.
+STOP_CLAIMS_AHEAD = "UPDATE worker SET room = NULL WHERE socket = {} AND room IS NOT NULL"
 
 
-def lend_nothing(address: Address, channel: str) -> str:
-    """Return the statements that do so by themselves, alone with the tables. The channel is ours."""
-    lock, ours = f"SELECT pg_advisory_xact_lock({address.lock})", LEND_NOTHING.format(f"'{channel}'")
+def stop_claims_ahead(address: Address, channel: str) -> str:
+    """Return the statements that do so in a transaction of their own. The channel is laneway's."""
+    lock, ours = f"SELECT pg_advisory_xact_lock({address.lock})", STOP_CLAIMS_AHEAD.format(f"'{channel}'")
     return f"BEGIN; {lock}; SELECT nextval('writes'); {ours}; COMMIT"
 
 

@@ -1,9 +1,9 @@
-"""A PostgreSQL connection inside a transaction, as the verbs see it.
+"""A PostgreSQL connection inside a transaction, as the verbs use it.
 
-**Round trips.** What only writes is sent and not waited for, so a verb waits as often as it reads. Texts use `$1`, or
-`:name` where a mapping is given.
+**Round trips.** Statements that only write are sent without waiting, so a verb waits only for its reads. The texts of
+statements have parameters `$1`, or `:name` if the values are a mapping.
 
-**Many rows.** A statement that says `VALUES ($1::type, ...)`, or deletes, is done for many rows at once: see `unnest`.
+**Many rows.** A statement with `VALUES ($1::type, ...)`, or a DELETE, is executed for many rows at once: see `unnest`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from laneway.stores.postgres.server import arrays
-from laneway.stores.postgres.server.pipeline import Found, Pipe
+from laneway.stores.postgres.server.pipeline import Pipeline, Result
 from laneway.stores.postgres.server.settings import WHOLE
 from laneway.stores.postgres.transactions.unnest import for_rows
 from laneway.stores.tables.sql.database import Cursor, DuplicateError, Query
@@ -25,38 +25,39 @@ _READ = re.compile(r"(?:FROM|JOIN) (\w+)")
 _WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 
 
-class Text(NamedTuple):
-    """A statement as the server takes it, and the names of its values if it has any."""
+class StatementText(NamedTuple):
+    """A statement in the server's form, and the names of its values if they have names."""
 
     query: str
     names: tuple[str, ...]
-    reads: frozenset[str]  # tables, and it may be other words
+    reads: frozenset[str]  # tables, and perhaps other words
     writes: frozenset[str]
 
 
-def _numbered(text: str) -> Text:
+def _numbered(text: str) -> StatementText:
     names = tuple(dict.fromkeys(_NAMED.findall(text)))
     query = _NAMED.sub(lambda name: f"${names.index(name[1]) + 1}", text)
-    return Text(query, names, frozenset(_READ.findall(query)), frozenset(_WRITTEN.findall(query)))
+    return StatementText(query, names, frozenset(_READ.findall(query)), frozenset(_WRITTEN.findall(query)))
 
 
 TEXTS = {name: _numbered(text) for name, text in texts("laneway.stores.postgres").items()}
 
 
 class PostgresDatabase:
-    """Fulfils `Database` over a connection that is in a transaction."""
+    """Implements `Database` over a connection in a transaction."""
 
     __slots__ = ("_expected", "_whole", "now", "pipe")
     ahead = 2
 
-    def __init__(self, pipe: Pipe, now: Callable[[], int] = lambda: 0) -> None:
-        self.pipe, self.now = pipe, now  # whoever begins the transaction says what time it is
-        # What was asked ahead, until a table is written that it reads; and how many rows it reads, if that was said.
-        self._expected: dict[tuple[str, Row], tuple[Found, int]] = {}
-        self._whole = False  # it was said that whole tables are read
+    def __init__(self, pipe: Pipeline, now: Callable[[], int] = lambda: 0) -> None:
+        self.pipe, self.now = pipe, now  # whoever begins the transaction sets the time
+        # Results of prefetched queries, until a table that they read is written; each with its number of rows, if
+        # given.
+        self._expected: dict[tuple[str, Row], tuple[Result, int]] = {}
+        self._whole = False  # the planner settings for reads of whole tables are on
 
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """Do a statement."""
+        """Execute a statement."""
         if not self._whole and name.startswith("check."):
             self._whole = True
             self.pipe.send(WHOLE)
@@ -69,21 +70,21 @@ class PostgresDatabase:
         return self.pipe.send(text.query, values)
 
     def page(self, name: str, values: Row, count: int) -> tuple[list[Any], bool]:
-        """Do a statement that reads up to so many rows."""
+        """Execute a statement that reads up to `count` rows."""
         came = self._expected.pop((name, values), None)
         found, count = came or (self.pipe.send(TEXTS[name].query, (*values, count)), count)
         rows = found.fetchall()
         return rows, len(rows) == count
 
-    def expect(self, *questions: Query) -> None:
-        """Send these, to be answered in one journey."""
-        for name, values, most in questions:
+    def expect(self, *queries: Query) -> None:
+        """Send these: one round trip for all."""
+        for name, values, most in queries:
             if (name, values) not in self._expected:
                 asked = values if most is None else (*values, most)
                 self._expected[name, values] = self.pipe.send(TEXTS[name].query, asked), most or 0
 
     def each(self, name: str, rows: Sequence[Row]) -> None:
-        """Do the statement for each row; one that deletes is done for all of them at once."""
+        """Execute the statement for each row; a DELETE for all rows at once."""
         if not rows:
             return
         query = self._forget(TEXTS[name]).query
@@ -94,7 +95,7 @@ class PostgresDatabase:
             self.pipe.send(query, row)
 
     def insert(self, name: str, rows: Sequence[Row], known: Sequence[Row] = ()) -> None:
-        """Insert rows by a statement with one `VALUES (...)`; of those that are known `known_counts` has one."""
+        """Insert rows by a statement with one `VALUES (...)`; update `known` rows by its twin in `known_counts`."""
         if known:
             self._send_rows(self._forget(TEXTS[name.replace("counts.", "known_counts.")]).query, known)
         if rows:
@@ -107,14 +108,14 @@ class PostgresDatabase:
             self._send_many(query, rows)
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
-        """Insert runs; those whose ids are known are left out by the statement."""
+        """Insert runs; the statement leaves out those whose ids exist."""
         if rows:
             _all_new(self._send_many(self._forget(TEXTS[name]).query, rows), len(rows))
 
     def insert_uniform(
         self, name: str, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]
     ) -> None:
-        """Insert runs of a uniform batch. If it was asked ahead which ids are known, nobody waits."""
+        """Insert runs of a uniform batch. No wait if the existing ids were prefetched."""
         came = self._expected.get((_KNOWN, (as_json(ids),)))
         query = self._forget(TEXTS[name]).query
         if came is not None and (len(set(ids)) < len(ids) or came[0].fetchall()):
@@ -124,23 +125,23 @@ class PostgresDatabase:
             _all_new(inserted, len(ids))
 
     def say(self, query: str, *values: str) -> None:
-        """Do a statement that has no name, and do not wait for it."""
+        """Send a statement that has no name, without waiting for it."""
         self.pipe.send(query, values)
 
-    def _forget(self, text: Text) -> Text:
-        """Forget what was asked ahead and need not be true once this statement is done."""
+    def _forget(self, text: StatementText) -> StatementText:
+        """Drop the prefetched results that this statement may change."""
         if text.writes:
             stale = [asked for asked in self._expected if not TEXTS[asked[0]].reads.isdisjoint(text.writes)]
             for asked in stale:
                 del self._expected[asked]
         return text
 
-    def _send_many(self, query: str, rows: Sequence[Row]) -> Found:
+    def _send_many(self, query: str, rows: Sequence[Row]) -> Result:
         found = self.pipe.send(*for_rows(query, rows))
-        self.pipe.flush()  # the server can begin
+        self.pipe.flush()  # so that the server begins
         return found
 
 
-def _all_new(inserted: Found, count: int) -> None:
+def _all_new(inserted: Result, count: int) -> None:
     if inserted.rowcount < count:
         raise DuplicateError

@@ -1,4 +1,4 @@
-"""The reader: answers questions, all that lie there from one snapshot, on a thread and a connection of its own."""
+"""The reader: reads on a thread and a connection of its own, all waiting calls from one snapshot."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import psycopg
 
 from laneway.errors import LanewayError, StoreUnavailable
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.connection import Link, connect_bare, explained
+from laneway.stores.postgres.server.connection import ServerConnection, connect_bare, diagnosed_error
 from laneway.stores.postgres.server.errors import AGAIN, was_cut
-from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.pipeline import Pipeline
 from laneway.stores.postgres.server.settings import begin_to_read, set_up
 from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables.runtime.worker_thread import WorkerThread, WorkItem
@@ -19,27 +19,27 @@ from laneway.stores.tables.runtime.writer import copied
 
 
 class PostedError(Exception):
-    """There are submissions to be taken in before anything can be told."""
+    """The inbox has submissions, which must be accepted before a read."""
 
 
 class PostgresReader(WorkerThread):
-    """Answers questions from snapshots. Raises PostedError while submissions wait to be taken in."""
+    """Reads from snapshots. A call gets a PostedError while the inbox has submissions."""
 
     def __init__(self, address: Address, now: Callable[[], int] | None) -> None:
         super().__init__("laneway-postgres-reader")
         self._address, self._now = address, now
-        self._link: Link | None = None
+        self._link: ServerConnection | None = None
         self._begin = begin_to_read(address)
 
     def process(self, batch: list[WorkItem]) -> None:
-        """Answer the questions, which all lay there when the snapshot was taken."""
+        """Do the reads, all of which were waiting when the snapshot was taken."""
         try:
             self._asked(batch)
         except StoreUnavailable as error:
             for item in batch:
                 item.error = copied(error)
         except LanewayError:
-            # What a server says of one question is said of that alone.
+            # The error concerns one call: the others succeed alone.
             for item in batch:
                 self._alone(item)
 
@@ -62,15 +62,15 @@ class PostgresReader(WorkerThread):
         except psycopg.Error as error:
             self.close_connection()
             if again and (was_cut(error) or isinstance(error, AGAIN)):
-                # That a line was cut once, nobody hears of; nor that somebody migrated meanwhile, or locked tables.
+                # Retry once, silently, after a lost connection, a concurrent migration or a lock time-out.
                 self._asked(batch, again=False)
                 return
-            raise explained(error, self._address) from error
+            raise diagnosed_error(error, self._address) from error
 
     def _answer(self, batch: list[WorkItem]) -> None:
-        with Pipe(self._link or self._connect()) as pipe:
-            *_, look = [pipe.send(statement) for statement in self._begin]
-            [[now, posted]] = look.fetchall()
+        with Pipeline(self._link or self._connect()) as pipe:
+            *_, header = [pipe.send(statement) for statement in self._begin]
+            [[now, posted]] = header.fetchall()
             db = PostgresDatabase(pipe, self._now or (lambda: now))
             for item in batch:
                 item.error = None
@@ -84,7 +84,7 @@ class PostgresReader(WorkerThread):
                     item.error = error
             db.say("ROLLBACK")
 
-    def _connect(self) -> Link:
+    def _connect(self) -> ServerConnection:
         link = self._link = connect_bare(self._address, again=True)
         if setting := set_up(self._address):
             link.execute(setting.encode())

@@ -18,7 +18,7 @@ from laneway.stores.tables.runtime.process_runtime import ProcessRuntime
 
 
 class PostgresRuntime(ProcessRuntime):
-    """The threads and connections of a store in this process. `now` is None where the server's clock is right."""
+    """The threads and connections of a store in this process. `now` is None to use the server's clock."""
 
     writer: PostgresWriter
     reader: PostgresReader
@@ -40,9 +40,9 @@ class PostgresRuntime(ProcessRuntime):
         self.reader = PostgresReader(address, now)
 
     @property
-    def hears(self) -> bool:
-        """Tell whether wake-ups reach this process."""
-        return self._listener.hears
+    def is_listening(self) -> bool:
+        """Whether wake-ups reach this process."""
+        return self._listener.is_listening
 
     def listen_for_wake_ups(self) -> str | None:
         """Listen for wake-ups; return the channel."""
@@ -50,23 +50,23 @@ class PostgresRuntime(ProcessRuntime):
         return self._listener.channel
 
     async def wait_until_listening(self) -> None:
-        """Wait until wake-ups reach this process: before that, nobody may count on one."""
+        """Wait until wake-ups reach this process."""
         await asyncio.to_thread(self._listener.wait)
 
     def listen_for_events(self) -> None:
         """Listen for other processes' notice that they wrote events."""
-        self._listener.attend()
+        self._listener.watch_events()
 
     def stop_listening(self) -> None:
         """Stop listening."""
         self._listener.stop()
 
     def _is_alive(self, worker: IdleWorker) -> bool:
-        """Tell whether a claim may be made for a worker.
+        """Return whether a claim may be made for a worker.
 
-        One of this process must be there, and the process of another must listen: then it has a lock
-        (`sql/waking.sql`). Behind a pooler none may: a pooler keeps a connection through the end of the server behind
-        it, so that nobody would take back what a lost step had offered (`settings.LEND_NOTHING`).
+        A worker of this process must be there; the process of another one must listen, which its lock shows
+        (`sql/runtime/wakeups.sql`). Behind a pooler no claims are made: a pooler keeps a connection when the server
+        behind it fails, so nothing would revoke the offer of a lost step (`settings.STOP_CLAIMS_AHEAD`).
         """
         wake = self._workers.get(worker.id)
         if self._pooled or wake is None:

@@ -1,6 +1,6 @@
-"""Statements for many rows: one text, and one plan, for any number of them.
+"""Statements for many rows: one text, and one plan, for any number of rows.
 
-Every `$n::type` of a statement for one row becomes a column of `unnest`, which is given an array of that type.
+Every `$n::type` of a statement for one row becomes a column of `unnest`, whose parameter is an array of that type.
 
 **Finding each row by its key.** A server that analyzed a table while it was empty prefers one scan of the whole table
 to many index lookups, and keeps that plan after the table has grown. So an update or delete finds its row (`ctid`) in a
@@ -24,7 +24,7 @@ _DELETES = re.compile(r"DELETE FROM (\w+) WHERE (.*)", re.DOTALL)
 
 
 class ManyRows(NamedTuple):
-    """A statement for many rows as the server takes it, and its values: an array for each column."""
+    """A statement for many rows, and its values: an array per column."""
 
     query: str
     values: list[bytes | None]
@@ -49,7 +49,7 @@ def unnested(query: str) -> str:
     columns = ", ".join(f"c{nth}" for nth in range(1, len(kinds) + 1))
     given = f"unnest({arrays}) AS given({columns})"
     no_limit = f"LIMIT ${len(kinds) + 1}::bigint"
-    # Only the project's own texts are put together here.
+    # Only laneway's own texts are combined here.
     if deletes := _DELETES.fullmatch(query):
         table, where = deletes.groups()
         where = _TYPED.sub(r"given.c\1", where)

@@ -1,4 +1,4 @@
-"""The writer's connection: opened when it is needed, closed when it breaks, and the statements around a transaction."""
+"""The writer's connection: opened on demand, closed when it breaks; and the statements that begin a transaction."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import psycopg
 from psycopg import errors as pg
 
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.connection import Link, connect
-from laneway.stores.postgres.server.settings import LEND_NOTHING, begin_to_write, cut_off_frozen, set_up
+from laneway.stores.postgres.server.connection import ServerConnection, connect
+from laneway.stores.postgres.server.settings import STOP_CLAIMS_AHEAD, begin_to_write, cut_off_frozen, set_up
 from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.tables.sql.database import Query
 
 log = logging.getLogger("laneway.postgres")
-_LEND_NOTHING = LEND_NOTHING.format("$1::text")
+_STOP_CLAIMS_AHEAD = STOP_CLAIMS_AHEAD.format("$1::text")
 
 
 class LockTimeout(Exception):
-    """Somebody kept the writers' lock for too long."""
+    """Another process held the write lock for too long."""
 
     def __init__(self, error: psycopg.Error) -> None:
         super().__init__(str(error))
@@ -29,12 +29,12 @@ class LockTimeout(Exception):
 
 
 class Header(NamedTuple):
-    """What a transaction learns first, once it has the lock."""
+    """What a transaction reads first, when it has the lock."""
 
-    number: int  # of the transaction: a listener behind a pooler sees by it that somebody has written
+    number: int  # of the transaction: it tells a listener behind a pooler that a process has written
     now: int  # the server's time
-    posted: bool  # submissions of others' transactions are to be taken in
-    watched: bool  # somebody follows events
+    posted: bool  # the inbox has submissions to accept
+    watched: bool  # a process watches events
 
 
 class WriteConnection:
@@ -43,15 +43,15 @@ class WriteConnection:
     def __init__(self, address: Address, channel: str) -> None:
         self._address, self._channel = address, channel
         self._begin, self._cut_off = begin_to_write(address), cut_off_frozen(address).encode()
-        self.link: Link | None = None
+        self.link: ServerConnection | None = None
         self._was_open = False  # there was a connection before
-        self._is_new = False  # it replaces one that broke, and nothing was written over it yet
+        self._is_new = False  # it replaces one that broke, and has committed nothing yet
 
-    def opened(self) -> Link:
+    def opened(self) -> ServerConnection:
         """Return the open connection. The first one creates or migrates the tables."""
         return self.link or self._open()
 
-    def _open(self) -> Link:
+    def _open(self) -> ServerConnection:
         link = self.link = connect(self._address, again=self._was_open)
         self._was_open, self._is_new = True, self._was_open
         if setting := set_up(self._address):
@@ -66,10 +66,10 @@ class WriteConnection:
                 link.close()
 
     def begin(self, db: PostgresDatabase, ahead: Iterable[Query]) -> Header:
-        """Begin a transaction, take the lock, and ask these questions ahead. Raises LockTimeout."""
+        """Begin a transaction, take the lock, and prefetch these queries. Raises LockTimeout."""
         *_, found = [db.pipe.send(statement) for statement in self._begin]
         if self._is_new:
-            db.say(_LEND_NOTHING, self._channel)
+            db.say(_STOP_CLAIMS_AHEAD, self._channel)
         db.expect(*ahead)
         try:
             [row] = found.fetchall()
@@ -78,7 +78,7 @@ class WriteConnection:
         return Header(*row)
 
     def committed(self) -> None:
-        """Take note that a transaction was committed."""
+        """Note that a transaction was committed."""
         self._is_new = False
 
     def roll_back(self) -> None:
@@ -90,7 +90,7 @@ class WriteConnection:
             self.close()
 
     def cut_off_frozen(self) -> bool:
-        """End the connection of a process that has the lock and stands still; tell whether there was one."""
+        """End the connection of a process that holds the lock and stands still; return whether there was one."""
         self.roll_back()
         with contextlib.suppress(psycopg.Error):
             if self.link is not None and self.link.execute(self._cut_off).fetchall():

@@ -1,15 +1,15 @@
 """The writer: one thread and one connection per store object, one transaction per batch of waiting work.
 
 **The model.** A writer holds an advisory lock of the schema from the beginning of its transaction to the COMMIT, so the
-core's rules run here as they do on SQLite: alone with the tables (decision 26). All waiting work goes into one
-transaction. A statement that only writes is sent without waiting for its answer; one COMMIT makes everything durable;
-only then are callers answered. Wake-ups are part of the transaction (`pg_notify`): they go out if and only if it is
+core's rules run here as they do on SQLite: no other transaction writes (decision 26). All waiting work goes into one
+transaction. Statements that only write are sent without waiting; one COMMIT makes everything durable; then callers get
+their results. Wake-ups are part of the transaction (`pg_notify`): they go out if and only if it is
 committed.
 
 **Errors.** If one of several pieces of work fails, all are undone and each is done in a transaction of its own: a bad
-one never fails its neighbours. A deadlock or a failed serialisation, which only locks of others can bring about, is
+one never fails its neighbours. A deadlock or a failed serialisation, which only other programs' locks can cause, is
 repeated. So is, once and over a new connection, a transaction whose connection was cut: every verb may be repeated.
-What broke before the COMMIT was sent has not happened; after it, it may have: `maybe_done`.
+If it breaks before the COMMIT is sent, nothing has happened; after that, everything may have happened: `maybe_done`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import psycopg
 from laneway.errors import LanewayError, StoreUnavailable
 from laneway.stores.postgres.inbox.intake import take_in
 from laneway.stores.postgres.server.address import Address
-from laneway.stores.postgres.server.connection import explained
-from laneway.stores.postgres.server.errors import AGAIN, is_answer, meant, was_cut
-from laneway.stores.postgres.server.pipeline import Pipe
+from laneway.stores.postgres.server.connection import diagnosed_error
+from laneway.stores.postgres.server.errors import AGAIN, as_laneway_error, is_answer, was_cut
+from laneway.stores.postgres.server.pipeline import Pipeline
 from laneway.stores.postgres.transactions.claim_ahead import ReplyAhead, chosen, claim_ahead
 from laneway.stores.postgres.transactions.database import PostgresDatabase
 from laneway.stores.postgres.transactions.write_connection import LockTimeout, WriteConnection
@@ -34,7 +34,7 @@ from laneway.stores.tables.runtime.wakeups import wake_idle
 from laneway.stores.tables.runtime.worker_thread import WorkItem
 from laneway.stores.tables.runtime.writer import Writer
 
-_TRIES = 5  # of a transaction that met others' locks, or whose connection was cut before it
+_TRIES = 5  # of a transaction that was stopped by other locks or by a lost connection
 _NOTIFY = "SELECT pg_notify($1::text, $2::text)"
 log = logging.getLogger("laneway.postgres")
 
@@ -56,9 +56,9 @@ class _Commit:
 
     def __init__(self, batch: list[WorkItem]) -> None:
         self.batch = batch
-        self.extra = AfterCommit()  # what follows from claims ahead, and from submissions of others' transactions
+        self.extra = AfterCommit()  # what follows from claims ahead, and from submissions of the inbox
         self.replies: list[ReplyAhead] = []  # to the steps that were made for idle workers
-        self.posted = False  # submissions of others' transactions were taken in
+        self.posted = False  # submissions of the inbox were accepted
         self.sent = False  # the COMMIT is on its way
 
     @property
@@ -119,11 +119,11 @@ class PostgresWriter(Writer):
         try:
             self._repeated(batch)
         except LanewayError as error:
-            # A server's refusal of one piece of work concerns that alone; all fail only where the server does.
+            # An error of one piece of work concerns it alone; all fail only if the server fails.
             if isinstance(error, StoreUnavailable) or isinstance(error.__cause__, psycopg.OperationalError):
                 raise
             self._one_by_one(batch)
-        except Exception:  # noqa: BLE001 - whose it is comes out when each is done alone
+        except Exception:  # noqa: BLE001 - each is repeated alone, and then the error goes to its caller
             self._one_by_one(batch)
 
     def _one_by_one(self, batch: list[WorkItem]) -> None:
@@ -137,7 +137,7 @@ class PostgresWriter(Writer):
             item.error = error
 
     def _repeated(self, batch: list[WorkItem]) -> None:
-        """Do the batch in a transaction that is repeated where that may help."""
+        """Do the batch in a transaction, and repeat it if that may help."""
         cuts, maybe_done, ahead = 0, False, True
         for left in reversed(range(_TRIES)):
             try:
@@ -149,7 +149,7 @@ class PostgresWriter(Writer):
             except _Undone as undone:
                 cuts, maybe_done = cuts + was_cut(undone.error), maybe_done or undone.maybe_done
                 if not left or cuts > 1:
-                    raise meant(undone.error, self._address, maybe_done=maybe_done) from undone.error
+                    raise as_laneway_error(undone.error, self._address, maybe_done=maybe_done) from undone.error
             except StoreUnavailable as error:
                 error.maybe_done = error.maybe_done or maybe_done
                 raise
@@ -157,7 +157,7 @@ class PostgresWriter(Writer):
     # One transaction
 
     def _commit(self, commit: _Commit, *, ahead: bool) -> None:
-        """Do the transaction, and what follows it. Raises _Undone where a repeat may help."""
+        """Do the transaction, and what follows it. Raises _Undone if a repeat may help."""
         try:
             self._transaction(commit, ahead=ahead)
         except LockTimeout as timeout:
@@ -165,7 +165,7 @@ class PostgresWriter(Writer):
         except psycopg.Error as error:
             raise self._broken(commit, error) from error
         except Exception:
-            # The work's own: nothing of it is to stay.
+            # An error of the work itself: undo it.
             self.connection.roll_back()
             raise
         self.connection.committed()
@@ -177,8 +177,8 @@ class PostgresWriter(Writer):
     def _transaction(self, commit: _Commit, *, ahead: bool) -> None:
         """Begin, do all the work, and commit."""
         link = self.connection.opened()
-        # Nothing in here may swallow an error: the pipe would go on without its transaction.
-        with Pipe(link) as pipe:
+        # Nothing in here may swallow an error: the pipeline would go on outside the transaction.
+        with Pipeline(link) as pipe:
             db = PostgresDatabase(pipe)
             header = self.connection.begin(db, commit.batch[0].options.prefetch())
             db.now = self._now or (lambda: header.now)
@@ -186,7 +186,7 @@ class PostgresWriter(Writer):
                 commit.posted = True
                 take_in(db, commit.extra, db.now())
             for item in commit.batch:
-                db.expect(*item.options.prefetch())  # unless it was read above, and is still true
+                db.expect(*item.options.prefetch())  # those that were not prefetched above, or are out of date
                 self._do(item, db)
             self._claim_ahead(db, commit, ahead=ahead)
             self._notify(db, commit, watched=header.watched)
@@ -201,7 +201,7 @@ class PostgresWriter(Writer):
         item.value = item.work(db, item.after_commit)
 
     def _claim_ahead(self, db: PostgresDatabase, commit: _Commit, *, ahead: bool) -> None:
-        """Make the steps of idle workers that were chosen, or only wake them."""
+        """Make the steps of the chosen idle workers, or only wake the workers up."""
         workers = chosen(commit.after_commits)
         if not ahead:
             wake_idle(db, commit.extra, workers)
@@ -229,16 +229,16 @@ class PostgresWriter(Writer):
         if self.connection.cut_off_frozen():
             return _Undone(error)
         self.close_connection()
-        return meant(error, self._address)
+        return as_laneway_error(error, self._address)
 
     def _broken(self, commit: _Commit, error: psycopg.Error) -> Exception:
         self.close_connection()
         if commit.sent:
-            # If it was committed, a repeat finds nobody to wake, and idle workers of this process were not notified.
-            # Those for whom a claim was made ask for the reply.
+            # If it was committed, a repeat finds no idle worker to wake up, and those of this process were not woken.
+            # Workers for which a claim was made request the reply.
             self.follow_up(commit.after_commits)
             self._wake([reply.wake_up for reply in commit.replies])
         cut = was_cut(error)
         if cut or isinstance(error, AGAIN):
             return _Undone(error, maybe_done=commit.sent and cut)
-        return explained(error, self._address, maybe_done=commit.sent and not is_answer(error))
+        return diagnosed_error(error, self._address, maybe_done=commit.sent and not is_answer(error))

@@ -48,7 +48,7 @@ CREATE TABLE event (
     UNIQUE (number, seq)
 ) STRICT;
 
--- The shelves of `core.flow`. `kind` is how the run came there.
+-- The shelves of `core.queue.shelves`. `kind` is how the run came there.
 CREATE TABLE ready (
     lane TEXT NOT NULL,
     rank INTEGER NOT NULL,
@@ -103,7 +103,8 @@ CREATE TABLE lease (
     noted INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- The counts of `core.turns` and `core.sessions`. A row that counts nothing is deleted. The user '' stands for none.
+-- The counts of `core.queue.turns` and `core.queue.sessions`. A row that counts nothing is deleted. The user '' means
+-- no user.
 CREATE TABLE lane (
     name TEXT PRIMARY KEY,
     "limit" INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- The circuits of tasks, as `core.circuits` has them. One that is closed and counts nothing is not stored.
+-- The circuits of tasks, as `core.queue.circuits` has them. One that is closed and counts nothing is not stored.
 CREATE TABLE circuit (
     key TEXT PRIMARY KEY,        -- the task, or the task, a line break and the user
     task TEXT NOT NULL,

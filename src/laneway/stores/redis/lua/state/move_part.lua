@@ -1,5 +1,5 @@
 -- needs: runtime/base
--- The store's part in a move between stores; core/moving/standing.py explains the phases. `gate` in runtime/frame.lua
+-- The store's part in a move between stores; core/transfer/move_state.py explains the phases. `gate` in runtime/frame.lua
 -- refuses what a phase forbids, before a verb begins.
 --
 -- Hash `move` (`moving` until layout 5): phase, move (its id), place (the other store's address), mark (JSON), and
