@@ -193,9 +193,9 @@ def postgres_server(
 ) -> Iterator[PostgresServer]:
     """Start a PostgreSQL server, which is killed at the end.
 
-    With a `password` it requires it, by SCRAM; without one it trusts every connection from this machine. Commits survive
-    a kill of the server in any case; `fsync=True` is for measurements: it writes like a server that must survive a crash
-    of its machine. `settings` are those of PostgreSQL: `postgres_server(max_connections=5)`.
+    With a `password` it requires it, by SCRAM; without one it trusts every connection from this machine. Commits
+    survive a kill of the server in any case; `fsync=True` is for measurements: it writes like a server that must
+    survive a crash of its machine. `settings` are those of PostgreSQL: `postgres_server(max_connections=5)`.
     Raises NoServer, with the server's log.
     """
     folder, started = Folder(None), list[PostgresServer]()
