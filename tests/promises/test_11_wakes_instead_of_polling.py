@@ -9,9 +9,11 @@ from statistics import median
 import pytest
 
 from laneway import Scheduler
-from laneway.core.lifecycle.step import Step, StepReply
-from laneway.stores.sqlite.store import SQLiteStore
+from laneway.scheduler import store_at
+from laneway.settings import Settings
 from laneway.testing import FakeClock
+from tests.support.waits import passes, soon
+from tests.support.watched_store import WatchedStore
 
 
 async def test_an_idle_worker_starts_a_run_though_no_time_passes(url: str, clock: FakeClock) -> None:
@@ -40,30 +42,24 @@ async def test_a_delayed_run_starts_on_time_though_nobody_looks_for_it(clock: Fa
     assert run.started_at == run.due_at
 
 
-async def test_an_idle_worker_does_not_wake_itself(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = 0
-    take_step = SQLiteStore.step
-
-    async def counted(self: SQLiteStore, step: Step) -> StepReply:
-        nonlocal steps
-        steps += 1
-        return await take_step(self, step)
-
-    monkeypatch.setattr(SQLiteStore, "step", counted)
-    async with Scheduler(file) as app:
+async def test_an_idle_worker_does_not_wake_itself(file: str, clock: FakeClock) -> None:
+    store = WatchedStore(store_at(file, clock, Settings()))
+    async with Scheduler(store=store, clock=clock) as app:
         app.task(name="work")(lambda: "done")
         async with app.running():
-            await app.result(await app.submit("work"), timeout=10)
-            before = -1
-            while before != steps:  # a busy machine may take its time to write the last of it
-                before = steps
-                await asyncio.sleep(0.5)
-            await asyncio.sleep(3)  # it looks three times, and sees nothing but what it wrote itself
-            idle_steps = steps - before
+            await soon(app.result(await app.submit("work")))
+            await passes(clock, 2)
+            steps = store.calls["step"]
+            await passes(clock, 10)  # it looks ten times, and sees nothing but what it wrote itself
+            idle_steps = store.calls["step"] - steps
+    await store.close()
 
+    assert store.calls["look"] >= 10
+    assert steps > 0
     assert idle_steps == 0
 
 
+@pytest.mark.wall_clock
 async def test_a_run_that_another_scheduler_submits_starts_within_milliseconds(file: str) -> None:
     delays = []
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 from laneway import Context, Lane, Scheduler, SessionPolicy, Submission
 from laneway.testing import FakeClock, Hand
+from tests.support.waits import turns
 
 LANES = [Lane("narrow", limit=3, per_user=2)]
 
@@ -20,7 +21,7 @@ async def test_no_lane_user_or_session_is_ever_over_its_limit_however_many_worke
         inside.update(names)
         for name in names:
             most[name] = max(most[name], inside[name])
-        await asyncio.sleep(0.002)
+        await turns()
         inside.subtract(names)
 
     async with Scheduler(file, lanes=LANES) as one, Scheduler(file, lanes=LANES) as other:

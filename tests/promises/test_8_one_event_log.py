@@ -47,7 +47,7 @@ async def test_a_log_counts_on_through_attempts_and_workers_and_ends_with_done(a
         ctx.progress(0.5, "half way")
         if ctx.fence == 1:
             await app.stop(0)  # the first worker is stopped: the run is given back
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         if ctx.attempt == 1:
             raise ValueError("once")
         return "done"

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from laneway import Context
-
-TURN = 0.01  # seconds between two looks of a handler
+from tests.support.waits import between_looks, thread_between_looks
 
 
 class Told(Exception):
@@ -98,7 +96,7 @@ async def waits(folder: str, saves: bool = False, *, ctx: Context) -> Any:
         while not notes.may_end:
             if saves:
                 await ctx.checkpoint(ctx.fence)
-            await asyncio.sleep(TURN)
+            await between_looks()
     return ctx.state
 
 
@@ -108,7 +106,7 @@ async def swallows(folder: str, saves: bool = False, *, ctx: Context) -> Any:
     with notes.code(ctx):
         while not notes.may_end:
             with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(TURN)
+                await between_looks()
     return ctx.state
 
 
@@ -121,7 +119,7 @@ def looks(folder: str, saves: bool = False, *, ctx: Context) -> Any:
                 raise Told
             if saves:
                 ctx.checkpoint(ctx.fence)
-            time.sleep(TURN)
+            thread_between_looks()
     return ctx.state
 
 
@@ -132,7 +130,7 @@ def goes_on(folder: str, saves: bool = False, *, ctx: Context) -> Any:
         while not notes.may_end:
             if saves:
                 ctx.checkpoint(ctx.fence)
-            time.sleep(TURN)
+            thread_between_looks()
     return ctx.state
 
 

@@ -1,12 +1,13 @@
 """Waiting in tests: for signals, for conditions, and for a clock that is moved by hand.
 
-Nothing here sleeps for a time that is long enough: a wait ends when the condition holds, however busy the machine is,
-and fails when `IN_TIME` is over.
+A wait ends when its condition holds, however busy the machine is, and fails when `IN_TIME` is over. This is the only
+module of the tests outside tests/system that sleeps (tests/architecture/test_waits.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from types import CoroutineType
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from laneway.testing import FakeClock
 T = TypeVar("T")
 IN_TIME = 30.0  # real seconds after which a signal that should have come is missed
 POLL = 0.001  # real seconds between two looks at what nothing signals
+TURN = 0.01  # real seconds between two looks of a handler that polls
 QUIET = 20  # turns of the loop after which all that could go on has gone on
 BUSY = 2.0  # real seconds that a store may take to answer before time passes all the same
 
@@ -37,7 +39,7 @@ async def as_time_passes(clock: FakeClock, awaitable: Awaitable[T], *, step: flo
             assert asyncio.get_running_loop().time() < deadline, "time passed and nothing came"
             await clock.advance(step)
             await asyncio.wait({task}, timeout=POLL)  # handlers and conditions may be in threads
-            await _stores_answered()
+            await stores_answered()
         return task.result()
     finally:
         task.cancel()
@@ -69,13 +71,31 @@ async def eventually(look: Callable[[], Awaitable[T]], accepted: Callable[[T], b
     return await soon(looking())
 
 
+async def between_looks() -> None:
+    """Pause as an async handler does that looks again and again whether to go on."""
+    await asyncio.sleep(TURN)
+
+
+def thread_between_looks() -> None:
+    """Pause as a plain handler does that looks again and again whether to go on."""
+    time.sleep(TURN)
+
+
+async def timers(seconds: float) -> None:
+    """Wait until timers of the loop that end within `seconds` of real time have ended.
+
+    A loop's timers end in the order of their times, so this does not depend on how busy the machine is.
+    """
+    await asyncio.sleep(seconds)
+
+
 async def passes(clock: FakeClock, seconds: float, *, step: float = 1.0) -> None:
     """Let time pass, and after each step wait until no call to a store is under way."""
     end = clock.monotonic() + seconds
     while clock.monotonic() < end:
         await clock.advance(min(step, end - clock.monotonic()))
         await asyncio.sleep(POLL)  # handlers and conditions may be in threads
-        await _stores_answered()
+        await stores_answered()
 
 
 async def in_state(app: Scheduler, run: Receipt | str, state: RunState) -> Run:
@@ -89,7 +109,7 @@ async def lingerers() -> None:
     await until(lambda: all(task.get_loop() is not here for task in _lingering))
 
 
-async def _stores_answered() -> None:
+async def stores_answered() -> None:
     """Wait until no task of this loop waits inside a store.
 
     A store may work in threads, and no turn of the loop waits for those.

@@ -32,6 +32,7 @@ def test_a_process_ends_soon_and_says_nothing_whatever_it_left_open(url: str, ac
     assert len(says(url, act)) == 1
 
 
+@pytest.mark.wall_clock
 def test_a_process_does_not_wait_for_a_handler_that_does_not_stop() -> None:
     started = time.monotonic()
 

@@ -6,7 +6,6 @@ earlier attempt's of its own. `kill -9` of the worker is in `tests/system/crashe
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from tests.support.stoppable_handlers import KINDS, Kind, Notes
 from tests.support.waits import lingerers, soon, until
 
 GRACE = 0.3
-SLACK = 2.0  # seconds a busy machine may be late
 LANE = Lane("one", limit=1)
 
 
@@ -144,9 +142,7 @@ async def test_pause(play: Play) -> None:
 async def test_stop(play: Play) -> None:
     async with play.app.running():
         await play.begin()
-        began = time.monotonic()
-        left = await play.app.stop(0.05)
-        took = time.monotonic() - began
+        left = await soon(play.app.stop(0.05))  # though nothing ends by itself
         stopped = await play.app.get(play.run)
 
     async with play.app.running():
@@ -157,7 +153,6 @@ async def test_stop(play: Play) -> None:
         play.notes.let_end()
         run = await play.ended()
 
-    assert took < 0.05 + GRACE + SLACK
     assert left == ([] if play.kind.can_be_stopped else [play.run])
     assert (run.attempt, run.crashes) == (1, 0)
     if play.kind.can_be_stopped:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.support.children import handlers as child_handlers
 from tests.support.run_logs import kinds_of, log_of
-from tests.support.waits import as_time_passes, soon
+from tests.support.waits import as_time_passes, eventually, soon
 
 
 class Busy(Exception):
@@ -159,8 +158,7 @@ async def test_a_run_that_is_cancelled_while_it_waits_for_a_try_ends(
 
 
 async def _logged(app: Scheduler, run: str) -> None:
-    while "log" not in await kinds_of(app, run):  # noqa: ASYNC110 - a store sets no event
-        await asyncio.sleep(0.001)
+    await eventually(lambda: kinds_of(app, run), lambda kinds: "log" in kinds)
 
 
 async def test_a_time_out_ends_the_wait_for_a_try(app: Scheduler, clock: FakeClock) -> None:

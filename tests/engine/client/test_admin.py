@@ -101,7 +101,7 @@ async def test_stop_stop_all_and_reset_tell_what_they_stopped(app: Scheduler) ->
     @app.task
     async def work() -> None:
         begun.set()
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
     chat = work.using(session="chat")
     async with app.running():

@@ -181,6 +181,7 @@ async def test_cancel_where_without_a_filter_is_refused(app: Scheduler) -> None:
 # How fast
 
 
+@pytest.mark.wall_clock
 async def test_a_running_handler_is_cancelled_within_milliseconds(
     real: Scheduler, capsys: pytest.CaptureFixture[str]
 ) -> None:

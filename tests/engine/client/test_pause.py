@@ -15,7 +15,7 @@ from laneway.ports.control import Resume
 from laneway.ports.store import Store
 from laneway.testing import FakeClock
 from tests.support.run_logs import kinds_of
-from tests.support.waits import as_time_passes, soon, until
+from tests.support.waits import as_time_passes, in_state, soon, until
 from tests.support.watched_store import WatchedStore
 
 KINDS = pytest.mark.parametrize("plain", [False, True], ids=["async", "thread"])
@@ -70,7 +70,7 @@ async def test_a_pause_takes_effect_at_the_next_checkpoint_and_the_state_comes_b
         asked = await app.pause(receipt)
         counting.gate.set()
         await until(lambda: not app.executing)
-        await soon(_in_state(app, receipt.run_id, RunState.PAUSED))
+        await soon(in_state(app, receipt.run_id, RunState.PAUSED))
         await app.resume(receipt)
         value = await soon(app.result(receipt))
 
@@ -139,7 +139,7 @@ async def test_a_requested_pause_turns_a_retry_into_paused(app: Scheduler) -> No
         await until(counting.at_gate.is_set)
         await app.pause(receipt)
         counting.gate.set()
-        await soon(_in_state(app, receipt.run_id, RunState.PAUSED))
+        await soon(in_state(app, receipt.run_id, RunState.PAUSED))
 
     assert await kinds_of(app, receipt) == ["started", "pause_requested", "retrying", "paused"]
 
@@ -281,8 +281,3 @@ async def test_a_run_that_is_not_paused_cannot_be_resumed(app: Scheduler) -> Non
 
     with pytest.raises(WrongState, match="a pending run cannot be resumed"):
         await app.resume(receipt)
-
-
-async def _in_state(app: Scheduler, run: str, state: RunState) -> None:
-    while (await app.get(run)).state is not state:  # noqa: ASYNC110 - a store sets no event
-        await asyncio.sleep(0.001)

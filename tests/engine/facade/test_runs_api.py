@@ -11,7 +11,7 @@ from laneway.core.records.states import RunState
 from laneway.errors import RunEnded
 from laneway.testing import FakeClock
 from tests.support.run_logs import log_of
-from tests.support.waits import as_time_passes, soon, turns
+from tests.support.waits import as_time_passes, soon, stores_answered, turns
 from tests.support.watched_store import WatchedStore
 
 # Results
@@ -341,8 +341,7 @@ async def test_waiting_by_the_beginning_of_an_id_goes_on_when_another_run_begins
 
     receipt = await work.submit(n=1)
     waiting = asyncio.create_task(app.result(receipt.run_id[:8]))
-    await turns()
-    await asyncio.sleep(0.02)
+    await stores_answered()
     await work.submit(n=2)
     await app.drain()
 

@@ -42,7 +42,7 @@ async def test_a_branch_that_has_taken_its_step_may_still_ask_and_takes_no_more(
 
     async def take(name: str) -> None:
         taken.append(name)
-        await asyncio.sleep(0.01)
+        await turns()
 
     @app.task
     async def work(*, ctx: Context) -> list[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from laneway import Context, Retry, Scheduler, SessionPolicy
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock
 from tests.support.invariants import all_runs
-from tests.support.waits import as_time_passes, soon, until
+from tests.support.waits import as_time_passes, in_state, soon, thread_between_looks, until
 
 STEER = SessionPolicy(mode="steer")
 
@@ -127,7 +126,7 @@ async def test_an_interrupted_run_takes_what_it_did_not_read_with_it(app: Schedu
         seen.append(text)
         begun.set()
         if text == "a":
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
 
     chat = answer.using(session="chat")
     async with app.running():
@@ -145,15 +144,14 @@ async def test_an_interrupted_run_takes_what_it_did_not_read_with_it(app: Schedu
 async def test_a_plain_handler_reads_from_its_thread(app: Scheduler) -> None:
     @app.task
     def answer(text: str, *, ctx: Context) -> list[Any]:
-        deadline = time.monotonic() + 10
-        while not ctx.inbox and time.monotonic() < deadline:
-            time.sleep(0.001)
+        while not ctx.inbox:
+            thread_between_looks()
         return ctx.inbox.read()
 
     chat = answer.using(session="chat", session_policy=STEER)
     async with app.running():
         first = await chat.submit(text="a")
-        await until_running(app, first.run_id)
+        await in_state(app, first, RunState.RUNNING)
         await chat.submit(text="b")
         result = await app.result(first, timeout=10)
 
@@ -184,7 +182,7 @@ async def test_a_handler_in_a_child_process_reads_its_inbox_and_says_how_much(
     chat = app.tasks.get("answer").using(session="chat", session_policy=STEER)
     async with app, app.running():
         first = await chat.submit(text="a")
-        await until_running(app, first.run_id)
+        await in_state(app, first, RunState.RUNNING)
         for text in "bc":
             await chat.submit(text=text)
         result = await app.result(first, timeout=20)
@@ -192,12 +190,6 @@ async def test_a_handler_in_a_child_process_reads_its_inbox_and_says_how_much(
 
     assert result == ["b", "c"]
     assert [run.id for run in runs] == [first.run_id]
-
-
-async def until_running(app: Scheduler, run_id: str) -> None:
-    """Wait until the run is running."""
-    while (await app.get(run_id)).state is not RunState.RUNNING:  # noqa: ASYNC110  # no event tells of it
-        await asyncio.sleep(0.001)
 
 
 @pytest.fixture

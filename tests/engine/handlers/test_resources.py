@@ -188,7 +188,7 @@ async def test_a_resource_that_does_not_close_does_not_keep_a_stop_waiting(caplo
     @app.resource
     async def stubborn() -> AsyncIterator[int]:
         yield 1
-        await asyncio.sleep(1000)
+        await asyncio.Event().wait()
 
     started = asyncio.Event()
     working = asyncio.create_task(app.work(ready=started.set))

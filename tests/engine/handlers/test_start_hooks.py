@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from laneway.engine.handlers.replay import Bounds
 from laneway.settings import Settings
 from laneway.testing import FakeClock
 from tests.support.run_logs import kinds_of
-from tests.support.waits import as_time_passes, soon, until
+from tests.support.waits import as_time_passes, eventually, soon, thread_between_looks, turns, until
 
 
 async def test_it_may_change_the_arguments(app: Scheduler) -> None:
@@ -141,7 +140,7 @@ async def test_a_cancel_during_the_hook_keeps_the_handler_from_being_called(app:
 
     async def hook(args: dict[str, Any], ctx: Context) -> None:
         begun.set()
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
     @app.task(before_start=hook)
     async def answer() -> None:
@@ -187,7 +186,7 @@ async def _sore(args: dict[str, Any], ctx: Context) -> None:
 
 def _blocking(args: dict[str, Any], ctx: Context) -> None:
     while not ctx.cancelled:
-        time.sleep(0.001)
+        thread_between_looks()
 
 
 @pytest.mark.parametrize("hook", [_for_ever, _deaf, _sore, _blocking])
@@ -342,7 +341,8 @@ async def test_a_run_has_not_stopped_before_its_plain_before_start_has(app: Sche
         receipt = await answer.using(session="chat").submit(text="a")
         await until(begun.is_set)
         await app.sessions.stop("chat")
-        await asyncio.sleep(0.2)
+        await eventually(lambda: kinds_of(app, receipt), lambda kinds: "cancel_delivered" in kinds)
+        await turns()
         before = (await app.get(receipt)).state
         may_end.set()
         after = await app.wait(receipt, timeout=10)

@@ -18,7 +18,7 @@ from tests.support.run_logs import kinds_of
 from tests.support.scheduler_jobs import MINUTELY, START, add_job, fires_of, recorded
 from tests.support.scripts import jobs as scripts
 from tests.support.scripts.runner import ScriptRunner, named
-from tests.support.waits import as_time_passes, lingerers, passes, soon, turns, until
+from tests.support.waits import as_time_passes, eventually, lingerers, passes, soon, turns, until
 from tests.support.watched_store import WatchedStore
 
 
@@ -26,8 +26,7 @@ async def first_run(app: Scheduler, clock: FakeClock, job: str = "job") -> Run:
     """Let the job fire for the first time, and return the run once it has ended."""
 
     async def ended() -> Run:
-        while not (fires := await fires_of(app, job)):  # noqa: ASYNC110 - nothing signals it
-            await asyncio.sleep(0.001)
+        fires = await eventually(lambda: fires_of(app, job))
         assert fires[0].run_id is not None
         return await app.wait(fires[0].run_id)
 

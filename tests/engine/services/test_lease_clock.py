@@ -109,6 +109,7 @@ async def test_a_renewal_that_came_too_late_does_not_stand_for_what_was_lost_bef
     async with worker.running():
         await soon(claimed.wait())
         watched.fail("renew", times=10_000)
+        await until(lambda: watched.faults > 0)  # no renewal of before is still on its way
         await clock.advance(LEASE + 1)
         await worker.cancel(receipt)
         watched.heal()

@@ -23,7 +23,7 @@ from laneway.ports.store import Store
 from laneway.testing import FakeClock, Hand
 from tests.support.invariants import check_invariants
 from tests.support.run_logs import kinds_of, log_of
-from tests.support.waits import as_time_passes, soon, turns, until
+from tests.support.waits import IN_TIME, as_time_passes, soon, timers, turns, until
 from tests.support.watched_store import WatchedStore
 
 LEASE = 15.0
@@ -495,17 +495,29 @@ async def test_a_worker_that_lost_its_incarnation_survives_a_failing_registratio
     assert value == "done"
 
 
+class SlowRenewal(WatchedStore):
+    """A store whose first renewal fails when it is let."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.asked, self._answer = threading.Event(), threading.Event()
+
+    def renew(self, incarnation: str) -> RenewReply:
+        if self.asked.is_set():
+            return super().renew(incarnation)
+        self._renewer = threading.current_thread()
+        self.asked.set()
+        self._answer.wait(IN_TIME)
+        raise LeaseLost("gone")
+
+    async def fails(self) -> None:
+        """Let it fail, and wait until its renewer has told so and ended."""
+        self._answer.set()
+        await until(lambda: not self._renewer.is_alive())
+        await turns()
+
+
 async def test_news_of_an_old_incarnation_does_not_harm_the_new_one(memory: Store, clock: FakeClock) -> None:
-    asked, answer = threading.Event(), threading.Event()
-
-    class SlowRenewal(WatchedStore):
-        def renew(self, incarnation: str) -> RenewReply:
-            if asked.is_set():
-                return super().renew(incarnation)
-            asked.set()
-            answer.wait(10)
-            raise LeaseLost("gone")
-
     store = SlowRenewal(memory)
     app = Scheduler(store=store, clock=clock, renew_every=0.005)
     gates = {fence: asyncio.Event() for fence in (1, 2, 3)}
@@ -519,7 +531,7 @@ async def test_news_of_an_old_incarnation_does_not_harm_the_new_one(memory: Stor
 
     async with app.running():
         receipt = await work.submit()
-        await asyncio.to_thread(asked.wait, 5)
+        await asyncio.to_thread(store.asked.wait, 5)
         await until(lambda: began == [1])
         [info] = await store.workers()
         thief = await Hand(memory, "thief").register()
@@ -527,8 +539,7 @@ async def test_news_of_an_old_incarnation_does_not_harm_the_new_one(memory: Stor
         await thief.release(taken)
         gates[1].set()  # its step hears that the incarnation is lost; a new one claims the run
         await until(lambda: began == [1, 2])
-        answer.set()  # only now does the renewer of the old one hear of it
-        await asyncio.sleep(0.05)
+        await store.fails()  # only now does the renewer of the old one learn it
         store.fail("step")  # one step of the new one gets no answer, as happens
         gates[2].set()
         await clock.advance(5)
@@ -541,30 +552,19 @@ async def test_news_of_an_old_incarnation_does_not_harm_the_new_one(memory: Stor
 async def test_news_of_an_old_incarnation_does_not_harm_one_that_is_being_registered(
     memory: Store, clock: FakeClock
 ) -> None:
-    asked, answer = threading.Event(), threading.Event()
-
-    class SlowRenewal(WatchedStore):
-        def renew(self, incarnation: str) -> RenewReply:
-            if asked.is_set():
-                return super().renew(incarnation)
-            asked.set()
-            answer.wait(10)
-            raise LeaseLost("gone")
-
     store = SlowRenewal(memory)
     app = Scheduler(store=store, clock=clock, renew_every=0.005)
     app.task(name="work")(lambda: "done")
 
     async with app.running():
-        await asyncio.to_thread(asked.wait, 5)
+        await asyncio.to_thread(store.asked.wait, 5)
         [info] = await store.workers()
         thief = await Hand(memory, "thief").register()
         await thief.reclaim(info.incarnation.id)
         registering = store.hold_back("register")
         store.wake()  # its step learns that the incarnation is lost
         await soon(registering.wait())
-        answer.set()  # and now the renewer of the old one hears of it
-        await asyncio.sleep(0.05)
+        await store.fails()  # and now the renewer of the old one learns it
         store.fail("register")
         store.let_go("register")
         receipt = await app.submit("work")
@@ -573,6 +573,7 @@ async def test_news_of_an_old_incarnation_does_not_harm_one_that_is_being_regist
     assert value == "done"
 
 
+@pytest.mark.wall_clock
 async def test_a_renewal_that_failed_is_tried_again_before_a_short_lease_is_over(memory: Store) -> None:
     watched = WatchedStore(memory)
     await Hand(watched, "hand").register()
@@ -580,7 +581,7 @@ async def test_a_renewal_that_failed_is_tried_again_before_a_short_lease_is_over
     renewer = Renewer(watched, "hand", 0.05, LeaseClock(FakeClock(), LEASE), set, lambda lost: None)
 
     renewer.start()
-    await asyncio.sleep(0.4)
+    await timers(0.4)
     renewer.stop()
 
     assert watched.calls["renew"] >= 3
@@ -606,7 +607,4 @@ async def test_renewing_goes_on_after_an_unforeseen_error(watched: WatchedStore,
     watched.breaks("renew", RuntimeError("what was that"))
 
     async with app.running():
-        await asyncio.sleep(0.1)
-        renewals = watched.calls["renew"]
-
-    assert renewals > 1
+        await until(lambda: watched.calls["renew"] > 2)

@@ -22,7 +22,7 @@ from laneway.settings import Settings
 from laneway.testing import FakeClock, Hand, new_runs
 from tests.support.invariants import check_numbers
 from tests.support.run_logs import log_of
-from tests.support.waits import as_time_passes
+from tests.support.waits import as_time_passes, passes
 from tests.support.watched_store import WatchedStore
 
 HOUR = 3600 * SECOND
@@ -131,13 +131,9 @@ async def test_a_worker_trims_and_whoever_comes_back_with_an_old_cursor_sees_wha
 
     receipt = await work.submit()
     async with app.running():
-        for _ in range(20):
-            await clock.advance(0.1)
-            await asyncio.sleep(0.005)
+        await passes(clock, 2, step=0.1)
         before = await log_of(app, receipt)
-        for _ in range(80):
-            await clock.advance(60)
-            await asyncio.sleep(0.001)
+        await passes(clock, 80 * 60, step=60)
         after = await log_of(app, receipt)
         pages = {cursor: [e async for e in app.events(receipt, cursor)] for cursor in range(before[-1].seq + 1)}
 

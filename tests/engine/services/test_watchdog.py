@@ -179,7 +179,8 @@ def test_a_loop_that_closes_while_it_stands_still_does_not_go_on(caplog: pytest.
         watcher.join(IN_TIME)
 
     assert len(alarm.stalls) == 1
-    assert "goes on" not in caplog.text
+    _, _, after = caplog.text.partition("in block_until_heard")  # a busy machine may have stalls of its own before
+    assert "goes on" not in after
 
 
 async def test_a_loop_that_turns_is_not_reported_and_its_lag_is_known(

@@ -13,13 +13,14 @@ import pytest_asyncio
 from laneway import Context, LanewayError, Scheduler
 from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost
+from laneway.testing import FakeClock
 from tests.support.run_logs import kinds_of
-from tests.support.waits import soon, until
+from tests.support.waits import IN_TIME, as_time_passes, passes, soon, until
 
 
 @pytest_asyncio.fixture
-async def app(url: str) -> AsyncIterator[Scheduler]:
-    async with Scheduler(url, grace=0.05, renew_every=0.2) as app:
+async def app(url: str, clock: FakeClock) -> AsyncIterator[Scheduler]:
+    async with Scheduler(url, clock=clock, grace=0.05, renew_every=0.2) as app:
         yield app
 
 
@@ -63,7 +64,9 @@ async def test_the_thread_of_an_abandoned_run_is_not_missing_for_the_next_one(ap
     assert value == "had a thread"
 
 
-async def test_what_an_abandoned_handler_still_says_saves_and_returns_is_refused(app: Scheduler) -> None:
+async def test_what_an_abandoned_handler_still_says_saves_and_returns_is_refused(
+    app: Scheduler, clock: FakeClock
+) -> None:
     deaf = Deaf(app)
     async with app.running():
         receipt = await deaf.task.submit()
@@ -71,7 +74,7 @@ async def test_what_an_abandoned_handler_still_says_saves_and_returns_is_refused
         run = await app.cancel(receipt, abandon=True)
         deaf.may_end.set()
         await until(deaf.ended.is_set)
-        await asyncio.sleep(0.1)  # for what it said, if anybody took it
+        await passes(clock, 1, step=0.05)  # for what it said, if anybody took it
 
     assert (run.state, run.reason) == (RunState.CANCELLED, "abandoned")
     assert await app.get(receipt) == run
@@ -113,7 +116,9 @@ def test_a_checkpoint_of_a_thread_whose_loop_has_closed_raises_instead_of_waitin
     assert isinstance(deaf.raised[0], LanewayError)
 
 
-async def test_a_handler_told_twice_to_stop_is_reported_once(app: Scheduler, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handler_told_twice_to_stop_is_reported_once(
+    app: Scheduler, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     @app.task(timeout=0.1, retry=None)
@@ -129,7 +134,7 @@ async def test_a_handler_told_twice_to_stop_is_reported_once(app: Scheduler, cap
         receipt = await swallows.submit()
         await soon(begun.wait())
         await app.cancel(receipt)
-        await asyncio.sleep(0.4)  # the time-out and both graces pass
+        await passes(clock, 0.4, step=0.02)  # the time-out and both graces
         may_end.set()
         run = await soon(app.wait(receipt))
 
@@ -138,10 +143,14 @@ async def test_a_handler_told_twice_to_stop_is_reported_once(app: Scheduler, cap
     assert sum("is stuck" in record.message for record in caplog.records) == 1
 
 
-async def test_whoever_hears_of_stuck_runs_and_crashes_keeps_no_time_out_from_coming(app: Scheduler) -> None:
+async def test_whoever_hears_of_stuck_runs_and_crashes_keeps_no_time_out_from_coming(
+    app: Scheduler, clock: FakeClock
+) -> None:
+    release = threading.Event()
+
     @app.task(timeout=0.05, retry=None)
-    def deaf(seconds: float) -> None:
-        threading.Event().wait(seconds)
+    def deaf() -> None:
+        release.wait(IN_TIME)
 
     @app.task(timeout=0.5, retry=None)
     async def slow() -> None:
@@ -153,8 +162,11 @@ async def test_whoever_hears_of_stuck_runs_and_crashes_keeps_no_time_out_from_co
     ready = asyncio.Event()
     working = asyncio.create_task(app.work(ready=ready.set, stuck=heard))
     await soon(ready.wait())
-    receipts = await app.submit_many([("deaf", {"seconds": 0.4}), ("slow", {})])
-    runs = await soon(asyncio.gather(*map(app.wait, receipts)))
+    receipts = await app.submit_many([("deaf", {}), ("slow", {})])
+    await as_time_passes(clock, until(lambda: len(app.status().stuck) == 1), step=0.05)
+    slow_one = await as_time_passes(clock, app.wait(receipts[1]), step=0.05)
+    release.set()
+    runs = [await as_time_passes(clock, app.wait(receipts[0])), slow_one]
     await app.stop()
     await working
 

@@ -25,7 +25,7 @@ from laneway.testing import FakeClock
 from tests.engine.conftest import STORES, address
 from tests.support.crashing_store import CrashingStore
 from tests.support.invariants import all_runs, check_invariants
-from tests.support.waits import as_time_passes
+from tests.support.waits import as_time_passes, between_looks
 
 CRASHES = 1000  # of each task on each store, in `make chaos`
 FEWER = {True: 400, False: 200}  # in memory, and where each of them takes some writes: a thousand together
@@ -96,13 +96,13 @@ async def answer_all(app: Scheduler, store: Store) -> None:
             if run.wait is not None and run.wait.questions:
                 with suppress(NotWaiting):
                     await app.answer(run.id, "d" if run.task == "work" else "b")
-        await asyncio.sleep(0.003)
+        await between_looks()
 
 
 async def let_time_pass(clock: FakeClock) -> None:
     while True:
         await clock.advance(0.5)
-        await asyncio.sleep(0.003)
+        await between_looks()
 
 
 async def cancelled(*helpers: asyncio.Task[None]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from laneway import Context, Scheduler, StoreUnavailable
 from laneway.core.records.states import RunState
 from laneway.testing import FakeClock, Hand
 from tests.support.run_logs import kinds_of
-from tests.support.waits import as_time_passes, soon, turns, until
+from tests.support.waits import as_time_passes, lingerers, soon, timers, turns, until
 from tests.support.watched_store import WatchedStore
 
 
@@ -325,13 +324,10 @@ async def test_a_thread_that_does_not_end_does_not_hold_up_the_stop_and_keeps_it
         work = asyncio.create_task(app.work())
         await asyncio.to_thread(thread.started.wait, 5)
 
-        before = time.monotonic()
         await soon(app.stop(0.01))
         await soon(work)
-        took = time.monotonic() - before
 
         run = await app.get(receipt)
-        assert took < 5
         assert not thread.ended.is_set()
         assert (run.state, run.fence) == (RunState.RUNNING, 1)
         thread.go_on.set()
@@ -478,7 +474,7 @@ async def test_a_stop_while_a_claim_is_under_way_gives_the_run_back(watched: Wat
     receipt = await work.submit()
     await soon(reached.wait())
     stop = asyncio.create_task(app.stop(0.01))
-    await asyncio.sleep(0.05)
+    await timers(0.05)  # the time is over, and the claim is still under way
     watched.let_go("step")
     await soon(asyncio.gather(stop, working))
 
@@ -545,7 +541,7 @@ async def test_a_thread_that_ends_after_the_stop_is_settled_and_not_charged_a_cr
         await soon(app.stop(0))
         await soon(working)
         go_on.set()
-        await asyncio.sleep(0.1)
+        await lingerers()
 
         run = await app.get(receipt)
         assert run.state in {RunState.SUCCEEDED, RunState.PENDING}

@@ -41,6 +41,7 @@ async def hung(app: Scheduler, tmp_path: Path) -> AsyncIterator[Scheduler]:
         await lingerers()
 
 
+@pytest.mark.wall_clock
 async def test_a_stop_returns_in_time_and_names_what_it_left_behind(hung: Scheduler) -> None:
     began = time.monotonic()
     left = await hung.stop(0.1)
@@ -51,6 +52,7 @@ async def test_a_stop_returns_in_time_and_names_what_it_left_behind(hung: Schedu
     assert names == sorted(kind.name for kind in KINDS if not kind.can_be_stopped)
 
 
+@pytest.mark.wall_clock
 async def test_a_stop_at_once_kills_children_and_gives_their_runs_back(hung: Scheduler) -> None:
     began = time.monotonic()
     await hung.stop(0)

@@ -16,7 +16,7 @@ from laneway.stores.memory.store import MemoryStore
 from laneway.testing import FakeClock, Hand
 from tests.support.invariants import all_runs, check_invariants
 from tests.support.run_logs import kinds_of
-from tests.support.waits import soon, turns
+from tests.support.waits import eventually, soon, turns
 
 RUNS = 80
 
@@ -104,8 +104,7 @@ async def test_workers_that_are_stopped_at_random_charge_nobody(seed: int, clock
 
 async def until_settled(store: Store) -> None:
     """Wait for the last threads of workers that were stopped."""
-    while (await store.depths()).runs.get("running"):  # noqa: ASYNC110 - nothing signals it
-        await asyncio.sleep(0.001)
+    await eventually(store.depths, lambda depths: not depths.runs.get("running"))
 
 
 @pytest.mark.parametrize("seed", range(5))

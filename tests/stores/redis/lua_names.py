@@ -1,8 +1,12 @@
-"""Names in Lua files: which a file has at its top level, and which of another's it uses."""
+"""Names in Lua files: the verbs, what a file has at its top level, and what it uses of others."""
 
 from __future__ import annotations
 
 import re
+from importlib.resources import files
+from pathlib import Path
+
+LUA = Path(str(files("laneway.stores.redis").joinpath("lua")))
 
 _COMMENT = re.compile(r"--[^\n]*")
 _TEXT = re.compile(r"'(?:[^'\\\n]|\\.)*'")
@@ -14,6 +18,11 @@ _DECLARED = (
     re.compile(r"for ([\w, ]+) (?:in|=)"),
 )
 _READ = re.compile(r"(?<![.\w:])[A-Za-z_]\w*\b(?!\s*=[^=])")
+
+
+def verbs() -> list[str]:
+    """Return the names of all verbs, such as `runs/get`."""
+    return sorted(path.relative_to(LUA / "verbs").with_suffix("").as_posix() for path in LUA.glob("verbs/*/*.lua"))
 
 
 def code_of(text: str) -> str:

@@ -34,5 +34,5 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
 
 async def at_rest(store: SQLiteStore) -> None:
     """Wait until the writer has done all there was."""
-    writer = store._runtime.writer
+    writer = store.access.runtime.writer
     await until(lambda: not writer.has_housekeeping and not writer.busy.locked())

@@ -126,10 +126,10 @@ async def test_submissions_beside_a_settlement_are_on_the_disk_by_its_commit(
     before = len(syncs)
     statements: list[str] = []
     await at_rest(store)
-    db = store._runtime.writer._db
+    db = store.access.runtime.writer._db
     assert db is not None
     db.set_trace_callback(statements.append)
-    with store._runtime.writer.busy:
+    with store.access.runtime.writer.busy:
         asks = [asyncio.create_task(hand.succeed(run)), asyncio.create_task(store.submit([new_run("b")]))]
         await asyncio.sleep(0.05)
     await asyncio.gather(*asks)
@@ -182,7 +182,7 @@ async def test_where_the_log_cannot_be_synced_by_itself_a_commit_waits_for_the_d
     monkeypatch.setattr(writer, "CAN_SYNC", False)
     store = SQLiteStore(path, clock)
     await store.open()
-    db = store._runtime.writer._db
+    db = store.access.runtime.writer._db
     assert db is not None
     statements: list[str] = []
     db.set_trace_callback(statements.append)

@@ -154,7 +154,7 @@ async def test_an_operators_limit_survives_a_restart(path: Path, store: SQLiteSt
 
 async def test_every_connection_writes_through_and_leaves_checkpoints_alone(store: SQLiteStore) -> None:
     await store.depths()
-    presence = store._runtime
+    presence = store.access.runtime
     assert presence.writer._db is not None
     assert presence.reader._db is not None
     for db in (presence.writer._db, presence.reader._db.raw):
@@ -179,7 +179,7 @@ def frames(path: Path) -> int:
 async def test_checkpoints_keep_the_log_short(path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "PAGES", 50)
     monkeypatch.setattr(writer, "_LOOK_AFTER", 1)
-    store._runtime.writer._checkpointer._limit = 50
+    store.access.runtime.writer._checkpointer._limit = 50
     most = 0
     for batch in range(40):
         await store.submit(new_runs(50, f"b{batch:02d}"))
@@ -194,7 +194,7 @@ async def test_a_long_reader_holds_the_checkpoint_up_and_not_for_good(
 ) -> None:
     monkeypatch.setattr(checkpoints, "PAGES", 20)
     monkeypatch.setattr(writer, "_LOOK_AFTER", 1)
-    store._runtime.writer._checkpointer._limit = 20
+    store.access.runtime.writer._checkpointer._limit = 20
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM run").fetchone()
@@ -223,7 +223,7 @@ def moving(path: Path) -> Iterator[None]:
 
 async def test_a_log_that_another_program_is_moving_does_not_count_as_moved(path: Path, store: SQLiteStore) -> None:
     await store.submit(new_runs(10, "r"))
-    desk = store._runtime.writer
+    desk = store.access.runtime.writer
     with desk.busy:
         assert desk._db is not None
         with moving(path):
@@ -234,7 +234,7 @@ async def test_a_log_that_another_program_is_moving_does_not_count_as_moved(path
 async def test_no_commit_can_run_beside_a_checkpoint(path: Path, clock: FakeClock) -> None:
     store = SQLiteStore(path, clock)
     await store.submit(new_runs(10, "r"))
-    writer = store._runtime.writer
+    writer = store.access.runtime.writer
     found: list[str] = []
 
     def look_around(statement: str) -> None:

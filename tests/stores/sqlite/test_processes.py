@@ -91,7 +91,7 @@ async def test_a_store_beside_it_wakes_the_worker(path: Path, store: SQLiteStore
 
 async def tidied_up(store: SQLiteStore) -> None:
     """Wait for the store's writer, which cannot be asked while it tidies up behind its answers."""
-    busy = store._runtime.writer.busy
+    busy = store.access.runtime.writer.busy
     await asyncio.to_thread(busy.acquire)
     busy.release()
 
@@ -130,7 +130,7 @@ async def test_the_first_look_of_a_store_sees_nothing_if_nothing_happened_since_
 
 
 async def test_a_socket_of_a_dead_process_is_removed_by_the_next(store: SQLiteStore) -> None:
-    folder = store._runtime._folder
+    folder = store.access.runtime._folder
     folder.path.mkdir(mode=0o700, exist_ok=True)
     dead = folder.path / "w-1-dead"
     subprocess.run([sys.executable, "-c", _BIND, str(dead)], check=True)
@@ -243,7 +243,7 @@ async def test_a_forked_child_can_use_the_store_and_so_can_its_parent(path: Path
 def test_only_the_owner_may_look_into_the_folder_of_sockets(path: Path, clock: FakeClock) -> None:
     store = SQLiteStore(path, clock)
     stop = store.watch(lambda: None)
-    folder = store._runtime._folder.path
+    folder = store.access.runtime._folder.path
 
     mode = folder.stat().st_mode & 0o777
     assert mode == 0o700

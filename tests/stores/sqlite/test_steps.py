@@ -43,7 +43,7 @@ async def other(path: Path, clock: FakeClock) -> AsyncIterator[SQLiteStore]:
 
 def connection(store: SQLiteStore) -> sqlite3.Connection:
     """Return the writer's own connection."""
-    db = store._runtime.writer._db
+    db = store.access.runtime.writer._db
     assert db is not None
     return db
 

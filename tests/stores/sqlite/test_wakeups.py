@@ -118,7 +118,7 @@ def test_what_a_closed_loop_left_is_closed_with_the_next_worker(path: Path, cloc
 async def test_a_store_that_is_closed_leaves_nothing_with_the_loop(path: Path, clock: FakeClock) -> None:
     store = SQLiteStore(path, clock)
     await resting(store)
-    [socket] = store._runtime._for_wake_ups.values()
+    [socket] = store.access.runtime._for_wake_ups.values()
     assert socket is not None
     number = socket._socket.fileno()
 

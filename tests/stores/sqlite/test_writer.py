@@ -71,7 +71,7 @@ async def test_a_file_that_another_process_is_making_for_ever_is_reported(path: 
 
 async def test_a_full_disk_is_reported_and_nothing_of_the_batch_is_there(store: SQLiteStore) -> None:
     await store.submit([new_run("small")])
-    db = store._runtime.writer._db
+    db = store.access.runtime.writer._db
     assert db is not None
     db.execute("PRAGMA max_page_count = 50")
 
@@ -93,7 +93,7 @@ def held_writer(store: SQLiteStore) -> Iterator[Callable[[], None]]:
         arrived.set()
         assert free.wait(10)
 
-    thread = threading.Thread(target=store._runtime.writer.submit, args=(wait,))
+    thread = threading.Thread(target=store.access.runtime.writer.submit, args=(wait,))
     thread.start()
     assert arrived.wait(10)
     try:
@@ -127,7 +127,7 @@ async def test_one_failing_item_of_a_group_leaves_its_neighbours_alone(store: SQ
 
 async def test_a_group_is_one_commit(store: SQLiteStore) -> None:
     commits: list[str] = []
-    db = store._runtime.writer._db
+    db = store.access.runtime.writer._db
     assert db is not None
     db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
     with held_writer(store) as release:
@@ -305,7 +305,7 @@ async def test_a_claim_writes_no_event_and_its_start_is_seen_all_the_same(path: 
 async def test_a_settlement_waits_for_the_disk_before_anybody_sees_it_and_a_claim_never(store: SQLiteStore) -> None:
     # What a submission waits for: test_durability.py.
     statements: list[str] = []
-    await store._write(lambda db, _: cast("SQLiteDatabase", db).raw.set_trace_callback(statements.append))
+    await store.access.write(lambda db, _: cast("SQLiteDatabase", db).raw.set_trace_callback(statements.append))
     hand = await Hand(store).register()
     assert not any("synchronous" in text for text in statements)
 

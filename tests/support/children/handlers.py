@@ -12,18 +12,18 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from laneway import Context, GiveUp, Scheduler, Snooze
 from laneway.engine.handlers.context import carried
+from tests.support.waits import thread_between_looks
 
 app = Scheduler("memory://")
 somebody: contextvars.ContextVar[str] = contextvars.ContextVar("somebody", default="nobody")
 left_behind: list[Context] = []
-left_running: list[asyncio.Task[None]] = []
+left_running: list[asyncio.Task[Any]] = []
 
 
 @app.task
@@ -165,7 +165,7 @@ def bad_checkpoint(ctx: Context) -> None:
 def look_for_cancel(ctx: Context) -> str:
     ctx.log("ready")
     while not child(ctx).cancelled:
-        time.sleep(0.001)
+        thread_between_looks()
     return "stopped by myself"
 
 
@@ -198,7 +198,7 @@ def ignore_everything(ctx: Context) -> None:
     signal.signal(signal.SIGTERM, lambda *_: ctx.log("ignored"))
     ctx.log("ready")
     while True:
-        time.sleep(60)
+        signal.pause()
 
 
 def start_another(ctx: Context) -> None:
@@ -215,7 +215,7 @@ def start_another_and_die(ctx: Context) -> None:
 
 
 def fork_and_terminate() -> int | None:
-    forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    forked = multiprocessing.get_context("fork").Process(target=signal.pause)
     forked.start()
     forked.terminate()
     forked.join()
@@ -232,7 +232,7 @@ def hear_a_thread(ctx: Context) -> None:
 
 
 async def leave_a_task() -> int:
-    left_running.append(asyncio.ensure_future(asyncio.sleep(600)))
+    left_running.append(asyncio.ensure_future(asyncio.Event().wait()))
     return os.getpid()
 
 
@@ -265,8 +265,7 @@ def group() -> list[int]:
 
 def write_pid(path: str) -> None:
     Path(path).write_text(str(os.getpid()))
-    while True:
-        time.sleep(60)
+    threading.Event().wait()
 
 
 def unwrapping(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from laneway.core.records.events import Draft
 from laneway.core.records.run import Claimed, Failure
 from laneway.engine.children.pool import ChildHandle, ChildPool
 from laneway.engine.children.protocol import Checkpoint, Keep
-from tests.support.waits import IN_TIME
+from tests.support.waits import IN_TIME, until
 
 
 class ChildRunner:
@@ -86,8 +86,8 @@ def is_running(pid: int) -> bool:
 
 async def is_gone(pid: int) -> bool:
     """Tell whether a process ends soon; one that is not ours cannot be waited for."""
-    for _ in range(round(IN_TIME / 0.002)):
-        if not is_running(pid):
-            return True
-        await asyncio.sleep(0.002)
-    return False
+    try:
+        await until(lambda: not is_running(pid))
+    except TimeoutError:
+        return False
+    return True

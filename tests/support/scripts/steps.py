@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 from laneway import Context, Snooze
 from tests.support.scripts.runner import Script, add
+from tests.support.waits import thread_between_looks, turns
 
 
 def steps(ctx: Context, folder: str) -> Script:
@@ -109,7 +109,7 @@ def flaky(ctx: Context, folder: str) -> Script:
 def pauses(ctx: Context, folder: str) -> Script:
     first = yield ctx.step("first", add, folder, "first")
     for turn in range(900 if ctx.fence == 1 else 0):
-        yield ctx.step(f"turn {turn}", time.sleep, 0.01)
+        yield ctx.step(f"turn {turn}", thread_between_looks)
     return [first, ctx.fence]
 
 
@@ -117,7 +117,7 @@ async def beside(folder: str, how: str, *, ctx: Context) -> list[Any]:
     """Take a slow step beside a branch that asks, or fails."""
 
     async def slowly() -> int:
-        await asyncio.sleep(0.05)
+        await turns(200)
         return add(folder, "slow")
 
     async def branch() -> Any:

@@ -146,7 +146,7 @@ async def test_a_server_that_is_not_reached_has_done_nothing(lines: Lines) -> No
         before = lines.picture()
         await store.close()
         await store.open()
-        store._runtime.writer.close_connection()
+        store.access.runtime.writer.close_connection()
         lines.proxy.open = False
         try:
             with pytest.raises(StoreUnavailable) as unavailable:

@@ -18,10 +18,11 @@ from laneway.core.records.run import Receipt
 from laneway.errors import StoreUnavailable
 from laneway.stores.redis.client.address import Address
 from laneway.stores.redis.client.client import RedisClient
-from laneway.stores.redis.client.scripts import script, verbs
+from laneway.stores.redis.client.scripts import script
 from laneway.stores.redis.store import RedisStore
 from laneway.testing import FakeClock
 from laneway.testing.servers import valkey_server
+from tests.stores.redis.lua_names import verbs
 from tests.support.invariants import check_invariants
 from tests.system.faults import store_calls
 from tests.system.faults.proxy import Cut, Proxy, proxy_to

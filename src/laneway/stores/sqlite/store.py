@@ -15,6 +15,7 @@ from laneway.ports.upkeep import Examination
 from laneway.stores.sqlite import examination
 from laneway.stores.sqlite.connection import Place
 from laneway.stores.sqlite.runtime import SQLiteRuntime
+from laneway.stores.tables.runtime.access import StoreAccess
 from laneway.stores.tables.store import TableStore
 
 
@@ -24,7 +25,7 @@ class SQLiteStore(TableStore[SQLiteRuntime]):
     def __init__(self, path: str | os.PathLike[str], clock: Clock, *, busy_timeout: float = 5.0) -> None:
         # Not a link to the file: SQLite has the log beside the file itself.
         self._place = Place(Path(os.path.realpath(path)), busy_timeout)
-        super().__init__(lambda: SQLiteRuntime(self._place, clock.now))
+        super().__init__(StoreAccess(lambda: SQLiteRuntime(self._place, clock.now)))
 
     async def examine(self, *, deep: bool = True) -> Examination:
         """Look at the file from outside; see `UpkeepStore`."""

@@ -101,7 +101,7 @@ async def test_a_transaction_that_is_cut_has_not_happened_and_its_callers_hear_o
         def cut_off(db: Database, _: AfterCommit) -> None:
             assert cut(own, "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')") == 1
 
-        writing, asked = store._runtime.writer, threading.Event()
+        writing, asked = store.access.runtime.writer, threading.Event()
         await store.submit([new_run("before")])
         first = writing.call(lambda *_: asked.wait())
         calls = [store.submit([new_run("a")]), writing.call(cut_off), store.submit([new_run("b")])]
@@ -163,7 +163,7 @@ async def test_a_connection_that_ends_before_it_is_set_up_is_not_used(
 
 async def test_a_statement_that_takes_too_long_is_given_up_by_the_server(url: str) -> None:
     async with opened(url, "timeout=0.3") as store:
-        writing, reading = store._runtime.writer, store._runtime.reader
+        writing, reading = store.access.runtime.writer, store.access.runtime.reader
 
         began = time.monotonic()
         with pytest.raises(StoreUnavailable, match="could not finish a call in time"):
@@ -198,7 +198,7 @@ from laneway.testing import new_run
 async def main():
     store = PostgresStore(sys.argv[1])
     await store.open()
-    write, tried = store._runtime.writer.call, []
+    write, tried = store.access.runtime.writer.call, []
 
     def work(db, after_commit):
         tried.append(1)

@@ -16,7 +16,7 @@ async def test_who_is_behind_a_pooler_and_does_not_say_so_is_told_what_to_say(
     postgres_url: str, by_another: str
 ) -> None:
     async with opened(postgres_url) as store:
-        writer = store._runtime.writer
+        writer = store.access.runtime.writer
         assert writer.connection.link is not None
         if "{}" in by_another:
             # Another client was lent the connection, and calls what it prepares as we will.

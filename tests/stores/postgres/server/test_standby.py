@@ -42,7 +42,7 @@ async def caught_up(primary: PostgresServer) -> None:
 
 async def listens(store: PostgresStore) -> None:
     """Wait until it hears what others say."""
-    await until(lambda: store._runtime.is_listening)
+    await until(lambda: store.access.runtime.is_listening)
 
 
 def at(*ports: int, more: str = "") -> str:

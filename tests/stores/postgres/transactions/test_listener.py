@@ -75,7 +75,7 @@ async def test_who_does_not_listen_any_more_wakes_everybody_and_listens_again(ow
             before = rung.count
             assert cut(own, "query LIKE '%writes%' OR query LIKE 'LISTEN%'") >= 1
             await rung.reach(before + 1)
-            await until(lambda: store._runtime.is_listening)
+            await until(lambda: store.access.runtime.is_listening)
             await hand.rest()
             before = rung.count
 
@@ -87,9 +87,9 @@ async def test_who_does_not_listen_any_more_wakes_everybody_and_listens_again(ow
 async def test_a_server_that_is_killed_and_comes_back_is_listened_to_again(own: PostgresServer, url: str) -> None:
     async with opened(url) as store, opened(url) as other, resting(store) as (hand, rung):
         own.kill()
-        await until(lambda: not store._runtime.is_listening)
+        await until(lambda: not store.access.runtime.is_listening)
         own.restart()
-        await until(lambda: store._runtime.is_listening)
+        await until(lambda: store.access.runtime.is_listening)
         assert rung.count >= 1, "what was said meanwhile was not heard"
         await hand.rest()
         before = rung.count
@@ -112,7 +112,7 @@ async def test_watchers_hear_of_events_of_other_processes_also_after_a_cut(own: 
             before = rung.count
             cut(own)
             await rung.reach(before + 1)
-            await until(lambda: store._runtime.is_listening)
+            await until(lambda: store.access.runtime.is_listening)
         stop()
 
 
@@ -160,8 +160,8 @@ async def test_behind_a_pooler_a_worker_looks_once_a_second_and_nothing_is_prepa
         await asyncio.wait_for(started.wait(), 20)
         took = time.monotonic() - began
 
-        assert not store._runtime.is_listening
-        for presence in (store._runtime, other._runtime):
+        assert not store.access.runtime.is_listening
+        for presence in (store.access.runtime, other.access.runtime):
             for link in (presence.writer.connection.link, presence.reader._link):
                 assert link is None or not link.prepared, "nothing is prepared"
         query = "SELECT query FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"

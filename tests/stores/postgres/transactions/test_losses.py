@@ -116,7 +116,7 @@ async def test_a_step_is_not_done_for_a_worker_that_has_made_it_in_a_lost_moment
         primary.restart()
         [[known]] = primary.execute("SELECT call FROM laneway.worker")
         assert known == 1, "the second is lost"
-        await until(lambda: store._runtime.is_listening)
+        await until(lambda: store.access.runtime.is_listening)
 
         await (other if far else store).submit([new_run("a")])
         await until(lambda: hand.woken > 0)

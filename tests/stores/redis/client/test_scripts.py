@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,33 @@ import pytest
 from laneway.errors import StoreError
 from laneway.stores.redis.client.scripts import assembled, script
 from laneway.testing.servers import Server
-from tests.stores.redis.lua_names import code_of, top_level, used
+from tests.stores.redis.lua_names import LUA, code_of, top_level, used, verbs
 from tests.stores.redis.tools import opened_client
 
-LUA = files("laneway.stores.redis").joinpath("lua")
-VERBS = sorted(Path(str(LUA), "verbs").glob("*/*.lua"))
 NEEDS, GIVES = re.compile(r"^-- needs:(.*)", re.MULTILINE), re.compile(r"^-- gives:(.*)", re.MULTILINE)
+CORE = Path(__file__).parents[4] / "src" / "laneway" / "core"
+WORDS = {  # of Lua, and what servers give to scripts
+    *(
+        "and",
+        "break",
+        "do",
+        "else",
+        "elseif",
+        "end",
+        "false",
+        "for",
+        "function",
+        "if",
+        "in",
+        "local",
+        "nil",
+        "not",
+        "or",
+    ),
+    *("repeat", "return", "then", "true", "until", "while", "self", "KEYS", "ARGV", "redis", "cjson", "cmsgpack"),
+    *("string", "table", "math", "tonumber", "tostring", "type", "select", "error", "pcall", "pairs", "ipairs", "next"),
+    *("unpack", "setmetatable", "rawset"),
+}
 SPARE_LOCALS = 5  # of 200 in one function; those of a `do` block count inside it only
 
 
@@ -70,8 +90,7 @@ async def test_only_what_a_file_gives_is_seen_by_others(tmp_path: Path, redis_ur
 
 def test_every_name_that_a_file_uses_of_another_is_one_that_it_gives() -> None:
     # Lua tells only when such a line is executed.
-    paths = Path(str(LUA)).rglob("*.lua")
-    texts = {path.relative_to(str(LUA)).with_suffix("").as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    texts = {path.relative_to(LUA).with_suffix("").as_posix(): path.read_text() for path in LUA.rglob("*.lua")}
     codes = {name: code_of(text) for name, text in texts.items()}
     given = {name: set(re.findall(r"\w+", found[1])) for name, text in texts.items() if (found := GIVES.search(text))}
     kept = {name: top_level(code) - given.get(name, {name.rpartition("/")[2]}) for name, code in codes.items()}
@@ -85,6 +104,40 @@ def test_every_name_that_a_file_uses_of_another_is_one_that_it_gives() -> None:
 
     assert wrong == []
     assert kept["rules/queue/admission"] >= {"enter", "enter_lane"}, "the files are read"
+
+
+def test_every_name_that_a_file_reads_is_its_own_or_given_to_it() -> None:
+    # Lua says so only when such a line is executed.
+    texts = {path.relative_to(LUA).with_suffix("").as_posix(): path.read_text() for path in LUA.rglob("*.lua")}
+    given = {name: _given(name, text) for name, text in texts.items()}
+    frame = top_level(code_of(texts["runtime/frame"]))
+
+    unknown = {
+        f"{name}: {word}"
+        for name, text in texts.items()
+        for word in used(code_of(text)) - WORDS - frame - top_level(code_of(text))
+        if not any(word in given[needed] for needed in _needed(name, texts))
+    }
+
+    assert unknown == set()
+
+
+def test_rules_have_the_names_of_the_core_modules_that_they_restate() -> None:
+    rules = {path.relative_to(LUA / "rules").with_suffix(".py") for path in LUA.glob("rules/*/*.lua")}
+
+    assert {rule.as_posix() for rule in rules if not (CORE / rule).is_file()} == set()
+    assert len(rules) > 10
+
+
+def test_no_folder_of_lua_holds_more_than_fifteen_files() -> None:
+    folders = {path.parent for path in LUA.rglob("*.lua")}
+
+    assert {folder.name for folder in folders if len(list(folder.glob("*.lua"))) > 15} == set()
+
+
+def _given(name: str, text: str) -> set[str]:
+    found = GIVES.search(text)
+    return set(re.findall(r"\w+", found[1])) if found else {name.rpartition("/")[2]}
 
 
 def _needed(name: str, texts: dict[str, str]) -> set[str]:
@@ -101,8 +154,8 @@ def test_a_name_that_is_none_is_said_with_who_needs_it(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match=r"^lua/go.lua needs 'bsae', but there is no lua/bsae.lua$"):
         assembled("go", folder)
-    with pytest.raises(StoreError, match=r"^no folder of lua/verbs has a fly.lua$"):
-        script("fly")
+    with pytest.raises(StoreError, match=r"^there is no lua/verbs/birds/fly.lua$"):
+        script("birds/fly")
 
 
 def test_a_cycle_is_said_with_both_ends(tmp_path: Path) -> None:
@@ -112,7 +165,7 @@ def test_a_cycle_is_said_with_both_ends(tmp_path: Path) -> None:
         assembled("a", folder)
 
 
-@pytest.mark.parametrize("name", [path.stem for path in VERBS])
+@pytest.mark.parametrize("name", verbs())
 def test_no_script_comes_near_the_number_of_locals_that_lua_allows(redis_server: Server, name: str) -> None:
     spare = ", ".join(f"spare_{nth}" for nth in range(SPARE_LOCALS))
 

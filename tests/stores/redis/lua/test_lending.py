@@ -13,7 +13,7 @@ from laneway.core.records.states import RunState
 from laneway.ports.store import Store
 from laneway.stores.redis.client.scripts import library
 from laneway.stores.redis.store import RedisStore
-from laneway.stores.redis.verbs.workers import lent_reply
+from laneway.stores.redis.verbs.workers import pushed_reply
 from laneway.testing import FakeClock, Hand, new_run, new_runs
 from laneway.testing.servers import Server
 from tests.stores.postgres.transactions.test_claim_ahead import Told, lending
@@ -189,7 +189,7 @@ async def test_a_server_lends_nothing_that_was_lent_to_another(two: Two, redis_s
 
 
 async def test_a_wake_up_of_another_laneway_only_wakes() -> None:
-    assert lent_reply(b"") is None
-    assert lent_reply(b"\x92\x01\x90") is None
-    assert lent_reply(b"\x07") is None
-    assert lent_reply(b"{of another version}") is None
+    assert pushed_reply(b"") is None
+    assert pushed_reply(b"\x92\x01\x90") is None
+    assert pushed_reply(b"\x07") is None
+    assert pushed_reply(b"{of another version}") is None

@@ -97,9 +97,9 @@ COUNTS: dict[str, tuple[Damage, str]] = {
     "states": (given("HINCRBY", "states", "running", 5), "the store: running is 7, counted are 2"),
     "busy": (
         given("HINCRBY", "busy:hand", "main", 5),
-        "worker hand: in lane main it is said to execute 7, counted are 2",
+        "worker hand: it executes 7 runs of lane main by its count, counted are 2",
     ),
-    "not busy": (gone("busy:hand"), "worker hand: in lane main it is said to execute 0, counted are 2"),
+    "not busy": (gone("busy:hand"), "worker hand: it executes 0 runs of lane main by its count, counted are 2"),
     "long args": (given("HINCRBY", "counters", "long_args", 1), "the store: runs with long arguments are 1, counted"),
     "no blocks": (gone("blocks"), "the store: listed by number are 0, counted are 29"),
 }
@@ -115,7 +115,7 @@ PLACES: dict[str, tuple[Damage, str]] = {
     "no such run": (given("ZADD", "ready:main", 5, f"{99:015d}"), "run number 99: a place is taken for it"),
     "undead": (moved("done", "ready:main"), "run done: it has ended, but is still to be executed"),
     "no workers": (gone("workers"), "worker hand: it holds leases, but is not known"),
-    "no leases": (gone("leases:hand"), "it is running, but nobody holds its lease"),
+    "no leases": (gone("leases:hand"), "it is running, but no worker holds its lease"),
     "not paused": (gone("paused_runs"), "run paused: it is paused, but not listed as that"),
     "orphans": (given("HSET", "args", "99", "{}"), "run number 99: there are arguments, results or an end of it"),
     "no end": (gone("ended:succeeded"), "it is not found by its id or its end"),
@@ -124,8 +124,8 @@ PLACES: dict[str, tuple[Damage, str]] = {
     "job": (given("ZADD", "jobs_due", 5, "j"), "job j: it is not found when its state says"),
     "no job": (given("ZADD", "jobs_due", 5, "gone"), "job gone: it is not found when its state says"),
     "no jobs": (gone("jobs_due"), "job j: it is not found when its state says"),
-    "no working": (gone("working"), "lane main: it is not known to have something to start"),
-    "open": (given("SADD", "open", "work"), "the breaker of task work: it is not known to be open"),
+    "no working": (gone("working"), "lane main: it has runs to start but is not listed"),
+    "open": (given("SADD", "open", "work"), "the breaker of task work: it is open but not listed"),
 }
 
 
@@ -157,7 +157,7 @@ async def test_repairing_what_is_right_changes_nothing(store: RedisStore, raw: R
     before = await dump()
 
     assert await store.check(repair=True) == []
-    await raw.run("repair", clock.now())
+    await raw.run("upkeep/repair", clock.now())
 
     assert await dump() == before
 

@@ -101,7 +101,7 @@ class PostgresWriter(Writer):
         self.missed = False  # wake-ups may have been missed
 
     def look(self) -> bool:
-        """Tell whether wake-ups may have been missed."""
+        """Return whether wake-ups may have been missed."""
         missed, self.missed = self.missed, False
         return missed
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreTooNew, StoreUnavailable
+from laneway.errors import BadURL, LanewayError, NotAStore, StoreError, StoreUnavailable
 from laneway.stores.redis.client.address import CLUSTER, Address
-from laneway.stores.redis.codec.keys import LAYOUT, OLDEST_LAYOUT
 
 REFUSAL = "LANEWAY "
 OLDEST = {"Redis": (6, 2), "Valkey": (7, 2)}
@@ -24,18 +23,6 @@ class Refusal(Exception):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.text = text
-
-
-def refuse_layout(layout: int, where: str) -> None:
-    """Raise StoreTooNew or NotAStore for a store whose layout this laneway can neither use nor migrate."""
-    if layout > LAYOUT:
-        raise StoreTooNew(f"{where} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it")
-    if layout < OLDEST_LAYOUT:
-        # No released version has written it, so none reads it.
-        raise NotAStore(
-            f"{where} is written in layout {layout}, by a laneway from before its first release;"
-            " take another namespace, or delete its keys"
-        )
 
 
 def code_of(reply: str) -> str:

@@ -33,23 +33,25 @@ _LINE = re.compile(r"user_(?:script|function): ?(\d+)")
 FRAME = "runtime/frame"
 BIND, BEGIN = "bind()\n", "begin(KEYS, ARGV)\n"
 # The verbs of the library, and the flag of those that may write when the server's memory is full.
-HOT = {"submit": "", "step": "'allow-oom'", "renew": "'allow-oom'"}
+HOT = {"runs/submit": "", "workers/step": "'allow-oom'", "workers/renew": "'allow-oom'"}
 
 # The verbs that a move may forbid (`gate` in runtime/frame.lua): those that bring new runs, those that change anything,
 # and those that then find nothing to do. The other verbs only read, or check the move themselves.
 GATED = {
-    **dict.fromkeys(("submit", "fire"), "local refused = gate(true) if refused then return refused end "),
+    **dict.fromkeys(("runs/submit", "jobs/fire"), "local refused = gate(true) if refused then return refused end "),
     **dict.fromkeys(
         (
-            *("answer", "cancel", "cancel_where", "pause", "resume", "stop", "disable", "hold", "close_breaker"),
-            *("declare_lanes", "set_lane", "set_cap", "set_session", "list_lane", "repair"),
-            *("add_job", "change_job", "remove_job", "restart_time"),
+            *(f"control/{verb}" for verb in ("answer", "cancel", "cancel_where", "pause", "resume", "stop")),
+            *(f"settings/{verb}" for verb in ("close_breaker", "declare_lanes", "disable", "hold", "index_lane")),
+            *(f"settings/{verb}" for verb in ("set_cap", "set_lane", "set_session")),
+            *(f"jobs/{verb}" for verb in ("add", "change", "remove", "restart_time")),
+            "upkeep/repair",
         ),
         "local refused = gate(false) if refused then return refused end ",
     ),
-    "prune": "if gate(false) then return pack(0) end ",
-    "untrimmed": "if gate(false) then return pack({}) end ",
-    "trim": "if gate(false) then return pack(false) end ",
+    "upkeep/prune": "if gate(false) then return pack(0) end ",
+    "upkeep/untrimmed": "if gate(false) then return pack({}) end ",
+    "upkeep/trim": "if gate(false) then return pack(false) end ",
 }
 
 Parts = tuple[tuple[int, str], ...]
@@ -80,7 +82,7 @@ class Script:
     @property
     def function(self) -> str:
         """The name of its function in the library."""
-        return f"{self.library.name}_{self.name}" if self.library else ""
+        return _function(self.library.name, self.name) if self.library else ""
 
     def place(self, error: str) -> str:
         """Return `rules/queue/turns.lua:12` for the first line that the server's error names, or an empty text."""
@@ -95,30 +97,16 @@ class Script:
 
 @cache
 def script(name: str) -> Script:
-    """Return the script of `lua/verbs/<noun>/<name>.lua`."""
-    made = assembled(_file_of(name), _LUA, name, gate_of(name))
+    """Return the script of `lua/verbs/<name>.lua`; a name has its folder, such as `runs/get`."""
+    made = assembled(f"verbs/{name}", _LUA, name, gate_of(name))
     return replace(made, library=library()) if name in HOT else made
-
-
-@cache
-def verbs() -> dict[str, str]:
-    """Return the names of all scripts, each with its file: `get` is in `verbs/runs/get`."""
-    folders = [folder for folder in _LUA.joinpath("verbs").iterdir() if folder.is_dir()]
-    found = [(folder.name, file.name.removesuffix(".lua")) for folder in folders for file in folder.iterdir()]
-    return {name: f"verbs/{noun}/{name}" for noun, name in sorted(found)}
-
-
-def _file_of(verb: str) -> str:
-    if verb not in verbs():
-        raise StoreError(f"no folder of lua/verbs has a {verb}.lua")
-    return verbs()[verb]
 
 
 @cache
 def library() -> Library:
     """Return the library of the hot verbs. Its name differs in every version."""
     done: set[str] = set()
-    files_of = {verb: _file_of(verb) for verb in HOT}
+    files_of = {verb: f"verbs/{verb}" for verb in HOT}
     order = [part for file in files_of.values() for part in _in_order(file, _LUA, (), done)]
     texts = dict(order)
     modules = [(file, _enclosed(file, text)) for file, text in order if file not in files_of.values()]
@@ -127,10 +115,10 @@ def library() -> Library:
     digest = sha1(whole.encode(), usedforsecurity=False).hexdigest()
     name = f"laneway_{digest[:12]}"
     verbs_made = [
-        (file, f"verbs.{verb} = function(KEYS, ARGV) {gate_of(verb)}{texts[file]}end\n")
+        (file, f"verbs['{verb}'] = function(KEYS, ARGV) {gate_of(verb)}{texts[file]}end\n")
         for verb, file in files_of.items()
     ]
-    registered = "".join(_registration(f"{name}_{verb}", verb, flags) for verb, flags in HOT.items())
+    registered = "".join(_registration(_function(name, verb), verb, flags) for verb, flags in HOT.items())
     parts = [
         ("", f"#!lua name={name}\n"),
         frame,
@@ -161,12 +149,16 @@ def _joined(texts: Iterable[tuple[str, str]]) -> tuple[str, Parts]:
     return "".join(whole), tuple(parts)
 
 
+def _function(library: str, verb: str) -> str:
+    return f"{library}_{verb.rpartition('/')[2]}"
+
+
 def _registration(name: str, verb: str, flags: str) -> str:
     # While a library is loaded, most of Lua is not available to it, so the first call makes the functions.
     return f"""redis.register_function{{function_name='{name}', flags={{{flags}}}, callback=function(KEYS, ARGV)
   if not verbs then make() end
   {BEGIN.strip()}
-  return verbs.{verb}(KEYS, ARGV)
+  return verbs['{verb}'](KEYS, ARGV)
 end}}
 """
 

@@ -14,11 +14,22 @@ import msgspec
 from laneway.core.common.instants import instant
 from laneway.core.lifecycle.step import Requested
 from laneway.core.records import codec
-from laneway.core.records.memos import Called, Question, Wait
-from laneway.core.records.run import Claimed, Failure, Receipt, ReceiptOutcome, Request, Run, RunLinks
+from laneway.core.records.memos import Called, Ending, Memo, MemoKind, Question, Wait
+from laneway.core.records.run import (
+    Claimed,
+    Failure,
+    Message,
+    MessageKind,
+    Receipt,
+    ReceiptOutcome,
+    Request,
+    Run,
+    RunLinks,
+)
 from laneway.core.records.states import RunState
 from laneway.core.transfer.move_state import MovePhase, Moving
 from laneway.core.transfer.pieces import Mark
+from laneway.stores.redis.codec.decode_counts import some
 
 _ties = msgspec.json.Decoder(RunLinks).decode
 _failure = msgspec.json.Decoder(Failure).decode
@@ -125,3 +136,56 @@ def claimed(number: int, packed: list[Any]) -> Claimed:
 def requests(packed: list[list[Any]]) -> list[Requested]:
     """Return the open requests for a worker's runs."""
     return [Requested(number, fence, Request(request), messages) for number, fence, request, messages in packed]
+
+
+def key_of(field: str) -> tuple[str, str | None, str]:
+    r"""Return the task, the user and the key of a field of hash `keys`.
+
+    >>> key_of("work\n=ann\nk"), key_of("work\n\nk")
+    (('work', 'ann', 'k'), ('work', None, 'k'))
+    """
+    task, user, key = field.split("\n", 2)
+    return task, user[1:] if user else None, key
+
+
+def message_of(
+    run_id: str, kind: str, nth: int, task: str, args: str, lane: str, user: Any, priority: int, field: Any
+) -> Message:
+    """Return a message (lua/rules/inboxes.lua)."""
+    return Message(
+        id=run_id,
+        kind=MessageKind(kind),
+        nth=nth,
+        task=task,
+        args=args,
+        lane=lane,
+        user=some(user),
+        priority=priority,
+        key=field.split("\n", 2)[2] if field else None,
+    )
+
+
+def memo_of(
+    _order: int,
+    kind: str,
+    name: str,
+    value: Any,
+    about: str,
+    nth: int,
+    attempt: int,
+    run_id: Any,
+    tries: int,
+    ending: Any,
+) -> Memo:
+    """Return a memo (lua/state/memos.lua)."""
+    return Memo(
+        kind=MemoKind(kind),
+        name=name,
+        value=some(value),
+        about=about,
+        nth=nth,
+        attempt=attempt,
+        run_id=some(run_id),
+        tries=tries,
+        ending=Ending(RunState(ending[0]), some(ending[1]), some(ending[2])) if ending else None,
+    )

@@ -15,6 +15,8 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
+from laneway.errors import NotAStore, StoreTooNew
+
 LAYOUT = 6  # the version of these keys and their values
 OLDEST_LAYOUT = 5  # the oldest one that `verbs/upkeep/migrate.lua` migrates
 
@@ -93,7 +95,7 @@ KEYS = (
     Key("keys", "hash", "rules/inboxes", _RUN, "idempotency key -> its run; kept for a day at least"),
     Key("orphan_keys", "zset", "verbs/upkeep/prune", _RUN, "keys of runs that are gone, by when they were given"),
     Key("call:<call>", "list", "rules/control_call", _HOUR, "runs that a call has changed"),
-    Key("sweep:<call>", "string", "verbs/runs/cancel_where", _HOUR, "the newest run that a call looks at"),
+    Key("sweep:<call>", "string", "verbs/control/cancel_where", _HOUR, "the newest run that a call looks at"),
     # Shelves
     Key("due", "zset", "rules/queue/shelves", _ENTRY, "runs of the future, by due time"),
     Key(
@@ -195,6 +197,18 @@ def key_of(name: str) -> Key | None:
     ('ready:<lane>', None)
     """
     return next((key for key in KEYS if _shape(key.pattern).fullmatch(name)), None)
+
+
+def refuse_layout(layout: int, where: str) -> None:
+    """Raise StoreTooNew or NotAStore for a store whose layout this laneway can neither use nor migrate."""
+    if layout > LAYOUT:
+        raise StoreTooNew(f"{where} is written in layout {layout}; this laneway reads up to {LAYOUT}: upgrade it")
+    if layout < OLDEST_LAYOUT:
+        # No released version has written it, so none reads it.
+        raise NotAStore(
+            f"{where} is written in layout {layout}, by a laneway from before its first release;"
+            " take another namespace, or delete its keys"
+        )
 
 
 @cache

@@ -1,1 +1,1 @@
-"""The verbs of the store: each calls a script of `lua/verbs/` or reads by commands."""
+"""The verbs of the store, by subject: `control.py` calls the scripts of `lua/verbs/control/`."""

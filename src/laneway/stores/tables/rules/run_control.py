@@ -46,7 +46,7 @@ def _at_once() -> None:
 class RunControl:
     """Changes runs in one transaction; implements `core.lifecycle.arrivals.Floor` and `endings.Beside`.
 
-    `call` is remembered with each run that it changes. `flush` is called before it looks for any.
+    Each changed run keeps `call`, so that a repeat is recognised. `flush` is called before runs are looked up.
     """
 
     def __init__(

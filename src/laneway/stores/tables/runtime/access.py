@@ -28,38 +28,40 @@ class StoreAccess(Generic[R]):
         self._made = make_runtime()
 
     async def open(self) -> None:
-        """Create or migrate the tables; see `Store`."""
-        if self._runtime.closed:
+        """Create or migrate the tables."""
+        if self.runtime.closed:
             self._made = self._make_runtime()
         await self._open()
 
     async def close(self) -> None:
-        """Close connections and end threads; see `Store`."""
-        await asyncio.get_running_loop().run_in_executor(None, self._runtime.close)
+        """Close connections and end threads."""
+        await asyncio.get_running_loop().run_in_executor(None, self.runtime.close)
 
     @property
-    def _runtime(self) -> R:
+    def runtime(self) -> R:
+        """The runtime of this process."""
         # Fork: the parent's threads are not in this process.
         if self._made.pid != os.getpid():
             self._made = self._make_runtime()
         return self._made
 
     async def _open(self) -> None:
-        runtime = self._runtime
+        runtime = self.runtime
         await runtime.writer.call(lambda _, __: None)
         runtime.opened = True
 
-    async def _write(
+    async def write(
         self, work: Callable[[Database, AfterCommit], T], options: CommitOptions = DEFAULT, *, gated: bool = True
     ) -> T:
         """Do the work in a transaction; `gated` work is refused while a move lets nothing change."""
-        runtime = self._runtime
+        runtime = self.runtime
         answer = await runtime.writer.call(_gated(work) if gated else work, options)
         runtime.opened = True
         return answer
 
-    async def _read(self, question: Callable[[Database], T]) -> T:
-        runtime = self._runtime
+    async def read(self, question: Callable[[Database], T]) -> T:
+        """Do the read in a snapshot."""
+        runtime = self.runtime
         # The reader creates nothing: a question to a store that was not opened opens it first.
         if not runtime.opened:
             await self._open()

@@ -60,7 +60,7 @@ class Database(Protocol):
         If it was expected, it reads the number of rows that was given there.
         """
 
-    def expect(self, *questions: Query) -> None:
+    def expect(self, *queries: Query) -> None:
         """Prefetch these, for use before a table that they read is written.
 
         Over a network they are sent now, in one round trip; a later `execute` or `page` finds the result here.

@@ -32,7 +32,7 @@ class Counts:
                 turns.setdefault(run.lane, set()).add((user, run.priority))
             if session is not None:
                 sessions.add(session)
-        for load in (*self.lanes.ask(users, turns), self.sessions.ask(sessions)):
+        for load in (*self.lanes.send_query(users, turns), self.sessions.send_query(sessions)):
             load()
 
     def write(self) -> None:

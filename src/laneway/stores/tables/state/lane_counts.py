@@ -58,16 +58,18 @@ class LaneCounts(dict[str, LaneBook]):
 
     def fetch(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> None:
         """Load these seats and turns, given by lane."""
-        for load in self.ask(users, turns):
+        for load in self.send_query(users, turns):
             load()
 
-    def ask(self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]) -> Sequence[Callable[[], None]]:
+    def send_query(
+        self, users: Mapping[str, Set[str]], turns: Mapping[str, Set[TurnKey]]
+    ) -> Sequence[Callable[[], None]]:
         """Send the queries for these seats and turns, given by lane; return functions that load the results."""
         lanes = users.keys() | turns.keys()
         self._db.expect(*(lane_query(name) for name in lanes if name not in self))
         return [
-            *(self._seats_of(lane).ask(names) for lane, names in users.items()),
-            *(self._turns_of(lane).ask(keys) for lane, keys in turns.items()),
+            *(self._seats_of(lane).send_query(names) for lane, names in users.items()),
+            *(self._turns_of(lane).send_query(keys) for lane, keys in turns.items()),
             *(partial(self._open, lane) for lane in lanes),
         ]
 
@@ -134,5 +136,5 @@ class LaneCounts(dict[str, LaneBook]):
 
 
 def lane_query(name: str) -> Query:
-    """Return what is read first of a lane."""
+    """Return the first queries about a lane."""
     return Query(_SQL["lane"], (name,))

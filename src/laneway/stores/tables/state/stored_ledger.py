@@ -1,8 +1,8 @@
-"""The core's counts, kept in tables: loaded when a rule first asks for them, written back when the transaction ends.
+"""The core's counts, kept in tables: loaded when a rule first needs them, written back when the transaction ends.
 
-Within a transaction nobody else writes, so what was loaded stays true until the commit. A ledger knows the row of each
-count and writes only what differs. *Invariant*: a row that counts nothing is not stored, so the tables are as small as
-what is going on.
+No other transaction writes meanwhile, so loaded values stay true until the COMMIT. A ledger keeps each row as it was
+and writes only rows that differ. *Invariant*: a count of nothing is not stored, so the tables are as small as the
+current work.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class StoredLedger(Ledger[K, V]):
 
     def fetch(self, keys: Iterable[K]) -> None:
         """Load the values of these keys that are not loaded, in one query."""
-        self.ask(keys)()
+        self.send_query(keys)()
 
-    def ask(self, keys: Iterable[K]) -> Callable[[], None]:
+    def send_query(self, keys: Iterable[K]) -> Callable[[], None]:
         """Send the query for the keys that are not loaded; return what loads its result: others can be sent before."""
         wanted = {key for key in keys if key not in self}
         if not wanted:

@@ -1,4 +1,4 @@
-"""Control: cancel, pause and resume runs, stop sessions. Each can be repeated: what a call changed is remembered."""
+"""Control: cancel, pause and resume runs, stop sessions. A repeat is safe: each run keeps which call changed it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from laneway.stores.tables.sql.statements import sql_names
 from laneway.stores.tables.state.transaction import Transaction
 
 _SQL = sql_names("control")
-_LAST = 2**62  # behind every acceptance number
+_LAST = 2**62  # greater than every acceptance number
 
 
 def change(
     db: Database, after_commit: AfterCommit, call: str, run_id: str, change: RunChange, now: int
 ) -> Run | WrongState | NotWaiting:
-    """Change the run; see `ControlStore.change_run`. An error is returned if what was done before it must stand."""
+    """Change the run; see `ControlStore.change_run`. An error is returned if writes before it must stay."""
     match change:
         case Cancel(abandon):
             return _steer(
@@ -57,7 +57,7 @@ def _resumed(db: Database, after_commit: AfterCommit, call: str, run_id: str, no
         return runs.get(db, run_id)
     if run.stands is not RunState.PAUSED:
         return _steer(db, after_commit, call, run_id, now, _resume)
-    # Those of its session that are due by now are before it.
+    # Runs of its session that are due by now come before it.
     transaction = begin(db, after_commit, now)
     transaction.make_due()
     transaction.write_shelves()
@@ -98,7 +98,7 @@ def cancel_where(
     limit: int,
     now: int,
 ) -> Swept:
-    """Cancel the runs that fit; see `ControlStore.cancel_where`."""
+    """Cancel the runs that match; see `ControlStore.cancel_where`."""
     until = _LAST if until is None else until
     [[changed, last]] = db.execute(_SQL["changed"], (call, after, until)).fetchall()
     if not changed:
@@ -107,7 +107,7 @@ def cancel_where(
         while changed < limit and (found := _unended(db, wanted, after, until, limit - changed)):
             after = found[-1]
             for run in map(run_control.fresh, run_control.read(found)):
-                # What one that was cancelled had called has ended with it, and is not counted.
+                # The calls of a cancelled run have ended with it; they are not counted.
                 fits = run.ended_at is None and wanted.state in (None, run.stands)
                 if changed < limit and fits and run_control.cancel(run):
                     changed, last = changed + 1, run.number
@@ -121,7 +121,7 @@ def _unended(db: Database, wanted: RunFilter, after: int, until: int, limit: int
 
 
 def stop(db: Database, after_commit: AfterCommit, call: str, name: str, extent: Extent, now: int) -> Stopped:
-    """Stop what goes on in the session; see `SessionStore.stop`."""
+    """Cancel runs of the session; see `SessionStore.stop`."""
     if extent is Extent.OLDEST:
         return _stop(db, after_commit, call, now, lambda run_control: (arrivals.stop(run_control, name), []))
     abandon = extent is Extent.ABANDON
@@ -180,7 +180,7 @@ def _ids(runs: list[ControlledRun]) -> tuple[str, ...]:
 
 
 def _write(transaction: Transaction, after_commit: AfterCommit) -> None:
-    """Write the counts, and wake whoever can start what goes on."""
+    """Write the counts, and wake up workers for the runs that can start now."""
     transaction.write()
     if transaction.header.resting:
         wake_for_work(transaction.db, after_commit, transaction.now)

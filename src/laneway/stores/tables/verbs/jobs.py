@@ -58,7 +58,7 @@ def _remove(db: Database, job_id: str) -> JobRecord | None:
 
 
 def restart_time(db: Database, now: int) -> None:
-    """Take this for the latest time; see `JobStore.restart_time`."""
+    """Set the latest time at which a job was written; see `JobStore.restart_time`."""
     db.execute(_SQL["set_time"], (now,))
 
 

@@ -1,6 +1,6 @@
-"""Ruling: what operators set, and code declares of lanes. What that lets go on goes on in the same transaction.
+"""Operator settings, and lanes that code declares. Runs that may start because of them move in the same transaction.
 
-What is set is written first, so that the transaction that follows reads it like any other.
+The setting is written first, so that the transaction that follows reads it like any other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(Lane).decode
 
 
 def declare_lanes(db: Database, after_commit: AfterCommit, lanes: Sequence[Lane], now: int) -> None:
-    """Take note of what is declared; see `LaneStore.declare_lanes`."""
+    """Write the declared lanes; see `LaneStore.declare_lanes`."""
     last = {lane.name: lane for lane in lanes}
     known = {name: (declared, ruled) for name, declared, ruled in _lane_rules(db, last)}
     changed = [lane for name, lane in last.items() if known.get(name, (None, None))[0] != lane]
@@ -52,7 +52,7 @@ def declare_lanes(db: Database, after_commit: AfterCommit, lanes: Sequence[Lane]
 
 
 def put(db: Database, after_commit: AfterCommit, setting: Setting, now: int) -> None:
-    """Set what an operator sets; see `SettingStore.set`."""
+    """Write an operator setting; see `SettingStore.set`."""
     match setting:
         case LaneSetting(lane):
             _rule_lane(db, after_commit, lane, now)
@@ -141,7 +141,7 @@ def _close_breaker(db: Database, after_commit: AfterCommit, task: str, user: str
 
 
 def _lane_rules(db: Database, names: Iterable[str]) -> list[Row]:
-    """Return these lanes: their names, what is declared of each, and what an operator set, if anything."""
+    """Return these lanes: name, the declared lane, and the lane that an operator set, if any."""
     rows = db.execute(_SQL["lane_rules"], (as_json(names),))
     return [(name, _decode(declared), None if ruled is None else _decode(ruled)) for name, declared, ruled in rows]
 
@@ -183,7 +183,7 @@ def _let_user_go_on(db: Database, after_commit: AfterCommit, user: str, now: int
 
 
 def _hold_session(transaction: Transaction, name: str, *, held: bool) -> None:
-    """Keep still what the session has admitted and does not run, or let that go on, and then what waits behind it."""
+    """Hold the admitted runs that do not run, or let them go on, and then the runs that wait behind them."""
     admitted = controlled_run.read(transaction.db, transaction.counts.sessions[name].admitted)
     still = []
     for run in admitted:
@@ -191,13 +191,13 @@ def _hold_session(transaction: Transaction, name: str, *, held: bool) -> None:
             continue
         shelf = transaction.shelves.remove(run, run.hint, run.due_at)
         if shelf is Shelf.DUE:
-            # It waits for its next attempt; when that is due, the session is asked.
+            # It waits for its next attempt; the pause of the session is checked when that is due.
             transaction.shelves.put_due(run, run.rank)
         elif held:
             transaction.flow.keep_still(run, shelf)
         elif run.kind & STILL:
             still.append(run)
-        # What was moved may be the next of them: the tables must tell where that is.
+        # A run that was moved may be the next of them, so the tables must show where it is.
         transaction.write_shelves()
     if not held:
         transaction.flow.let_go_on(name, still)

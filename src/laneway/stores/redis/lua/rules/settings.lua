@@ -4,7 +4,7 @@
 --
 -- Hashes `declared` and `ruled`: lane -> {limit, per_user, worker_limit, max_pending, when_full}, by code and by
 -- operators. Set `unlisted`: lanes whose policy has become drop_old, and whose older runs are not in `fresh:<lane>` yet
--- (verbs/settings/list_lane.lua). Hash `set_caps`: lane, line break, user -> the cap that an operator has set. Sets
+-- (verbs/settings/index_lane.lua). Hash `set_caps`: lane, line break, user -> the cap that an operator has set. Sets
 -- `paused_users`, `paused_tasks`, `paused_sessions`, `disabled` (tasks).
 
 local settings = {}

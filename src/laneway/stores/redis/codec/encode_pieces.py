@@ -1,4 +1,4 @@
-"""Unpacking: pieces as `lua/admin/pieces.lua` takes them in; what is None is false there."""
+"""Encoding the content of a store for a move: pieces in the form of `unpack_piece` in lua/admin/pieces.lua."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from laneway.core.transfer.pieces import (
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec import jobs as jobforms
 
-_NEVER = -1  # how scripts write FOREVER
+_NEVER = -1  # FOREVER in scripts
 
 
 def packed_piece(piece: Piece) -> list[Any]:
-    """Return a piece as scripts take it: its kind, and what it holds."""
+    """Return a piece for scripts: its kind and its values."""
     return _WRITERS[type(piece)](piece)
 
 
 def _lane(piece: LaneIn) -> list[Any]:
     counts = [piece.paused, piece.active, piece.pending, piece.paces, list(piece.counts.items())]
-    said = [_or_false(piece.declared, encode.lane), _or_false(piece.ruled, encode.lane)]
-    return ["lane", piece.lane.name, encode.lane(piece.lane), *said, *counts]
+    settings = [_or_false(piece.declared, encode.lane), _or_false(piece.ruled, encode.lane)]
+    return ["lane", piece.lane.name, encode.lane(piece.lane), *settings, *counts]
 
 
 def _circuit(piece: CircuitIn) -> list[Any]:
@@ -71,8 +71,8 @@ _SAME = (
 
 
 def _run(piece: RunIn) -> list[Any]:
-    said = {name: value for name in _SAME if (value := getattr(piece, name))}
-    facts: dict[str, Any] = dict.fromkeys(("priority", "fence", "crashes"), 0) | said
+    given = {name: value for name in _SAME if (value := getattr(piece, name))}
+    facts: dict[str, Any] = dict.fromkeys(("priority", "fence", "crashes"), 0) | given
     facts["args"], facts["state"] = piece.args, piece.state.value
     if piece.result is not None:
         facts["result"] = piece.result
@@ -88,7 +88,7 @@ def _run(piece: RunIn) -> list[Any]:
 
 
 def _ties(piece: RunIn) -> dict[str, Any]:
-    """Return what the run says of others, and of its session when it joins, as submissions do."""
+    """Return links and session policy of the run in the form of submissions."""
     new = NewRun(
         id=piece.id,
         task=piece.task,
@@ -117,7 +117,7 @@ def _key(piece: KeyIn) -> list[Any]:
 
 
 def _with_false(value: Any) -> Any:
-    """Return the value with false for each None: a script would take a None at the end of a list for its end."""
+    """Return the value with False for each None: for a script, None at the end of a list would shorten the list."""
     if isinstance(value, dict):
         return {name: _with_false(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

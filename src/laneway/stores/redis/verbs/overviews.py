@@ -1,6 +1,6 @@
-"""Explaining what waits: why a run does, and how lanes, users, sessions and tasks stand.
+"""How lanes, users, sessions, tasks and workers stand, and why a run does not start.
 
-Each answer is one script's picture of one moment; what it means is decided by the core.
+Each reply is a snapshot that one script has taken; the core decides what it means.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from laneway.core.lifecycle.why import Holding, Waiting, reasons
+from laneway.core.lifecycle.why import reasons
 from laneway.core.queue.circuits import named
-from laneway.core.queue.shelves import BREAKER, TASK, Shelf
-from laneway.core.queue.turns import AGAIN
+from laneway.core.queue.shelves import BREAKER, TASK
+from laneway.core.records.liveness import WorkerInfo
 from laneway.core.records.run import Reason
 from laneway.core.records.states import RunState
 from laneway.ports.gates import CircuitState, Depths, TaskState
 from laneway.ports.lanes import LaneState
 from laneway.ports.sessions import SessionState
 from laneway.ports.users import UserState
-from laneway.stores.redis.codec.decode import standing_of, wait_of
 from laneway.stores.redis.codec.decode_counts import (
+    WorkerLoad,
     alive,
     circuit_of,
     idle_book,
@@ -28,20 +28,22 @@ from laneway.stores.redis.codec.decode_counts import (
     pairs,
     seat_of,
     session_book,
-    some,
     turns_of,
-    until_of,
 )
-from laneway.stores.redis.verbs.base import Calling
+from laneway.stores.redis.codec.decode_why import waiting_of
+from laneway.stores.redis.verbs.script_caller import ScriptCaller
 
 
-class Explaining(Calling):
-    """Reads what is kept; changes nothing."""
+class OverviewVerbs:
+    """Reads the store as a whole, and changes nothing."""
+
+    def __init__(self, scripts: ScriptCaller) -> None:
+        self._scripts = scripts
 
     async def lanes(self) -> list[LaneState]:
-        """Return the lanes; see `LaneStore`."""
-        packed, ruled, declared, counts = await self._call("lanes")
-        said, counted = dict(pairs(declared)), dict(pairs(counts))
+        """Return all lanes, by name."""
+        packed, ruled, declared, counts = await self._scripts.call("overviews/lanes")
+        by_code, counted = dict(pairs(declared)), dict(pairs(counts))
         books = sorted((name, lane_book(name, book)) for name, book in pairs(packed))
         return [
             LaneState(
@@ -51,7 +53,7 @@ class Explaining(Calling):
                 book.pending,
                 book.paused,
                 name in ruled,
-                lane_of(name, said[name]) if name in said else None,
+                lane_of(name, by_code[name]) if name in by_code else None,
                 {what: int(count) for what, count in sorted(pairs(counted[name]))},
             )
             for name, book in books
@@ -60,8 +62,8 @@ class Explaining(Calling):
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
     ) -> list[UserState]:
-        """Return users in lanes; see `UserStore`."""
-        rows, caps, paused = await self._call("users", user)
+        """Return users in lanes, by user and lane."""
+        rows, caps, paused = await self._scripts.call("overviews/users", user)
         found = _Users(rows, caps, paused)
         keys = sorted(key for key in found.known() if key > after and user in (None, key[0]))
         return [found.state(*key) for key in keys[: max(0, limit)]]
@@ -69,26 +71,26 @@ class Explaining(Calling):
     async def sessions(
         self, *, named: str | None = None, prefix: str = "", limit: int = 100, after: str = ""
     ) -> list[SessionState]:
-        """Return sessions by name; see `SessionStore`."""
+        """Return sessions, by name."""
         if named is not None:
             return await self._sessions([named])
-        names = sorted({name for name in await self._call("session_names", prefix) if name > after})
+        names = sorted({name for name in await self._scripts.call("overviews/session_names", prefix) if name > after})
         found: list[SessionState] = []
         while names and len(found) < limit:
-            # Race: some may be idle by now, and others take their places on the page.
+            # Race: some may be idle by now; then the page goes on with others.
             page, names = names[: limit - len(found)], names[limit - len(found) :]
             found += await self._sessions(page)
         return found
 
     async def _sessions(self, names: Sequence[str]) -> list[SessionState]:
-        """Return those of them that are not idle, or that an operator has set something of."""
-        packed = await self._call("sessions", names)
+        """Return those of these sessions that are not idle or have settings."""
+        packed = await self._scripts.call("overviews/sessions", names)
         states = (_session(name, *one) for name, one in zip(names, packed, strict=True))
         return [state for state in states if state is not None]
 
     async def tasks(self) -> list[TaskState]:
-        """Return the tasks; see `GateStore`."""
-        now, workers, beat, paused, disabled, parked, circuits = await self._call("tasks")
+        """Return the tasks, by name."""
+        now, workers, beat, paused, disabled, parked, circuits = await self._scripts.call("overviews/tasks")
         live_tasks = [worker.info.incarnation.tasks for worker in alive(workers, beat, now)]
         aside: dict[str, int] = {}
         broken: dict[str, int] = {}
@@ -109,15 +111,19 @@ class Explaining(Calling):
         ]
 
     async def why(self, run_id: str) -> list[Reason]:
-        """Return the gates that are closed for the run; see `GateStore`."""
-        return reasons(_waiting(*await self._call("why", run_id, about=run_id)))
+        """Return the gates that are closed for the run."""
+        return reasons(waiting_of(*await self._scripts.call("overviews/why", run_id, about=run_id)))
 
     async def depths(self) -> Depths:
-        """Count; see `GateStore`."""
-        states, (ready, parked, due) = await self._call("depths")
+        """Return how many runs there are, by state, and of the pending ones by where they wait."""
+        states, (ready, parked, due) = await self._scripts.call("overviews/depths")
         runs = {state: int(count) for state, count in pairs(states)}
         held = runs.get(RunState.PENDING.value, 0) - ready - parked - due
         return Depths(runs=runs, ready=ready, parked=parked, held=held, due=due)
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Return the incarnations."""
+        return [WorkerLoad.of(packed).info for packed in await self._scripts.call("overviews/workers")]
 
 
 def _session(name: str, packed: Any, ruled: Any, paused: bool) -> SessionState | None:
@@ -129,7 +135,7 @@ def _session(name: str, packed: Any, ruled: Any, paused: bool) -> SessionState |
 
 
 def _circuits(packed: Mapping[str, Any], parked: Mapping[str, int], now: int) -> dict[str, list[CircuitState]]:
-    """Return the circuits that are open or count failures, or have runs parked, by task."""
+    """Return the circuits that are open, count failures or have runs parked behind them, by task."""
     found: dict[str, list[CircuitState]] = {}
     for key in sorted({*packed, *parked}):
         circuit = circuit_of(packed.get(key, (0, False, False, False)))
@@ -138,7 +144,7 @@ def _circuits(packed: Mapping[str, Any], parked: Mapping[str, int], now: int) ->
 
 
 class _Users:
-    """Who has runs in which lane, or of whom something is set; keys are user and lane."""
+    """Users that have runs in a lane, or settings; keys are user and lane."""
 
     def __init__(self, rows: Sequence[Any], caps: Sequence[str], paused: Sequence[str]) -> None:
         self._active: dict[tuple[str, str], int] = {}
@@ -154,7 +160,7 @@ class _Users:
             self._caps[user, lane] = int(cap)
 
     def known(self) -> set[tuple[str, str]]:
-        """Return whom there is something to say of."""
+        """Return the users with runs or settings; a paused user without either has an empty lane."""
         found = {*self._active, *self._waiting, *self._caps}
         return found | {(user, "") for user in self._paused - {user for user, _ in found}}
 
@@ -169,62 +175,3 @@ class _Users:
             cap=self._caps.get(key),
             paused=user in self._paused,
         )
-
-
-def _waiting(
-    found: Any,
-    record: Any,
-    packed: Any,
-    running: Any,
-    session: Any,
-    breakers: Any,
-    workers: Any,
-    beat: Any,
-    rules: Any,
-    moving: Any,
-) -> Waiting:
-    number, shelf, now, ahead = found
-    state, kind = record[2:4]
-    task, lane, user, name = record[15:19]
-    cap, user_paused, session_paused, task_paused = rules
-    book = lane_book(lane, packed)
-    most = book.lane.worker_limit
-    knowing = [worker for worker in alive(workers, beat, now) if task in worker.info.incarnation.tasks]
-    open_to = [worker for worker in knowing if most is None or worker.spare(lane, most) > 0]
-    state, due_at, active, risks = RunState(state), record[22], *map(sorted, running)
-    came = state is RunState.PENDING and shelf != Shelf.DUE
-    facts = Waiting(
-        state=state,
-        now=now,
-        due_at=min(due_at, now) if came else due_at,
-        task=task,
-        lane=book.lane,
-        user=some(user),
-        session=some(name),
-        lane_active=[id_ for _, id_, _ in active],
-        lane_paused=book.paused,
-        user_active=[id_ for _, id_, other in active if other == user],
-        user_cap=None if user is False else int(cap) if cap else book.lane.per_user,
-        user_paused=user_paused,
-        session_paused=session_paused,
-        before=_before(int(number), session, again=bool(kind & AGAIN)),
-        task_paused=task_paused,
-        breakers=[Holding(key, until_of(until), some(probe)) for key, until, probe in breakers],
-        known=len(knowing),
-        open_to=len(open_to),
-        ahead=ahead if state is RunState.PENDING else 0,
-        wait=wait_of(record[14]["wait"]) if state is RunState.WAITING else None,
-        moving=standing_of(moving),
-    )
-    fit = [worker.info.incarnation.id for worker in open_to if not worker.info.short]
-    facts.add_fit([[id_ for _, id_, holder in risks if holder == worker] for worker in fit])
-    return facts
-
-
-def _before(number: int, session: Any, *, again: bool) -> list[str]:
-    """Return the ids of the runs of its session that it waits for."""
-    if not session:
-        return []
-    packed, held, *known = session
-    ids = {other: id_ for some_of_them in known for other, id_ in some_of_them}
-    return [ids[other] for other in session_book(packed).before(number, held, again=again)]

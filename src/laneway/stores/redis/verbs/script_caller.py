@@ -1,4 +1,4 @@
-"""Calling the scripts: what every verb of the store goes through."""
+"""Calling the scripts of one store: every verb goes through this."""
 
 from __future__ import annotations
 
@@ -29,42 +29,46 @@ _pack = msgspec.msgpack.Encoder().encode
 unpack = msgspec.msgpack.Decoder().decode
 
 
-class Calling:
-    """A store that is reached through a link. `clock` is given by tests; without one, the server's time holds."""
+class ScriptCaller:
+    """Calls scripts by name. `clock` is given by tests; without one, the server's time applies."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
-        self._address = Address.parse(url)
-        self._link = RedisClient(self._address)
+        self.address = Address.parse(url)
+        self.client = RedisClient(self.address)
         self._clock = clock
 
-    async def _call(self, verb: str, *args: object, about: str = "") -> Any:
-        """Run the script of that name with these arguments; return what it answers. Raises what it refuses with.
+    async def call(self, verb: str, *args: object, about: str = "") -> Any:
+        """Run `lua/verbs/<verb>.lua` with these arguments and return its reply. Raises what a refusal means.
 
-        `about` is what the call is about: the id of a run, or of an incarnation.
+        `about` is the id of the run or the incarnation that an error names.
         """
         try:
-            return unpack(await self._link.call(script(verb), self._now(), _pack(args)))
+            return unpack(await self.client.call(script(verb), self._now(), _pack(args)))
         except Refusal as refusal:
-            refused(refusal, about)
+            _raise(refusal, about)
 
-    def _call_now(self, verb: str, *args: object, about: str = "") -> Any:
+    def call_now(self, verb: str, *args: object, about: str = "") -> Any:
         """Do the same from a thread that may block."""
         try:
-            return unpack(self._link.call_now(script(verb), self._now(), _pack(args)))
+            return unpack(self.client.call_now(script(verb), self._now(), _pack(args)))
         except Refusal as refusal:
-            refused(refusal, about)
+            _raise(refusal, about)
 
-    async def _make_functions(self) -> None:
-        """Have the server make what it calls all the time, before somebody waits for it."""
-        # To renew nobody is the call of a function that changes nothing.
-        await self._link.load_functions(script("renew"), self._now(), _pack([""]))
+    async def load_functions(self) -> None:
+        """Let the server load its functions before a caller has to wait for that."""
+        # It renews an incarnation that does not exist, which changes nothing.
+        await self.client.load_functions(script("workers/renew"), self._now(), _pack([""]))
+
+    def key(self, name: str) -> str:
+        """Return a key with the store's prefix."""
+        return f"{self.address.prefix}:{name}"
 
     def _now(self) -> int | str:
         return "" if self._clock is None else self._clock.now()
 
 
-def refused(refusal: Refusal, about: str) -> NoReturn:
-    """Raise what a script's refusal means to a caller: a word, and facts as a JSON array."""
+def _raise(refusal: Refusal, about: str) -> NoReturn:
+    """Raise the error that a refusal means: a word, and facts as a JSON array."""
     kind, _, text = str(refusal).partition(" ")
     facts: list[str] = msgspec.json.decode(text or "[]")
     error: LanewayError
@@ -80,7 +84,7 @@ def refused(refusal: Refusal, about: str) -> NoReturn:
         case "wrong_state":
             error = WrongState(*facts)
         case "not_waiting" | "other_question":
-            error = NotWaiting(about, _found(*facts))
+            error = NotWaiting(about, _what_it_does(*facts))
         case "several_questions":
             error = BadSetting(f"run {about} has asked several questions; say which is answered: {', '.join(facts)}")
         case "job_exists":
@@ -90,8 +94,8 @@ def refused(refusal: Refusal, about: str) -> NoReturn:
     raise error from None
 
 
-def _found(state: str, other: str | None = None) -> str:
-    """Say what a run waits for, or is, that was to be answered otherwise."""
+def _what_it_does(state: str, other: str | None = None) -> str:
+    """Return what a run waits for, or its state, for an error about an answer."""
     if other is not None:
         return f"waiting for the answer to {state!r}, not {other!r}"
     return state if state != RunState.WAITING else "waiting for other runs"
