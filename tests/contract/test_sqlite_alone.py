@@ -18,7 +18,7 @@ from tests.contract.suite import (  # noqa: F401 - pytest collects them
     TestBreakers,
     TestCaps,
     TestClaims,
-    TestJobWakes,
+    TestJobWakeups,
     TestLanes,
     TestLeases,
     TestLogs,

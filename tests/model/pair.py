@@ -1,4 +1,4 @@
-"""A store and the memory store beside it, asked the same; whatever they answer and show must be the same too."""
+"""A store and the memory store: both receive the same calls and must return and contain the same."""
 
 from __future__ import annotations
 

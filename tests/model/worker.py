@@ -94,5 +94,5 @@ def _left(run: Claimed) -> tuple[NewRun, ...]:
 
 
 def result_of(run: Claimed, outcome: Outcome, read: int = 0, throttled: bool | None = None) -> Result:
-    """Return what a worker's step says of a run that ended so, with so many messages of its inbox read."""
+    """Return the result that a worker's step contains for a run with this outcome and this many messages read."""
     return Result(run.number, run.fence, settle(run, outcome, POLICIES[run.task]), read, throttled)

@@ -14,7 +14,7 @@ from laneway.ports.store import Store
 from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.redis.store import RedisStore
 from laneway.stores.sqlite import log_sync
-from laneway.stores.sqlite.connection import Place, connect
+from laneway.stores.sqlite.connection import StoreFile, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.store import SQLiteStore
 from laneway.testing import FakeClock
@@ -65,7 +65,7 @@ async def open_store(
 
 @pytest.fixture
 def db(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(connect(Place(path, 1.0))) as db:
+    with closing(connect(StoreFile(path, 1.0))) as db:
         yield db
 
 

@@ -1,4 +1,4 @@
-"""What a handler under a test's control calls and leaves behind, in the form in which a worker writes it."""
+"""The runs that a handler calls and leaves behind, in the form in which a worker writes them."""
 
 from __future__ import annotations
 

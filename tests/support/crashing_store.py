@@ -1,4 +1,4 @@
-"""A store whose workers die at random, in process: between a handler's last word and the store's, or right after it."""
+"""A store whose workers die at random, in this process: just before a step is written, or just after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.lossy_store import Fault, LossyStore
 
 
 class CrashingStore(LossyStore):
-    """The incarnation that steps may be dead before the store has heard of it, or after it and before it knows.
+    """The incarnation that makes a step may die before the store writes the step, or before it receives the reply.
 
     A test plans it (`die("before")`: with the next step that settles something), or lets a `chance` of all steps be the
     last, as `random` says; `lossy` is the chance that a call of the worker fails without that. `crashes` counts deaths,

@@ -1,4 +1,4 @@
-"""A store with something of every kind in it, and nothing executed: what a move has to bring over."""
+"""A store that contains something of every kind: what a move must transfer. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def _settings(store: Store) -> None:
 
 
 async def shown(store: Store, runs: list[str]) -> dict[str, object]:
-    """Return all that people see of a store but for its workers."""
+    """Return everything that users see of a store, without its workers."""
     found: dict[str, object] = {
         "runs": [await store.get(run_id) for run_id in runs],
         "events": {run_id: await store.events(run_id) for run_id in runs},

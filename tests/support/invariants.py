@@ -1,4 +1,4 @@
-"""What holds of a store after every command, whatever the command was."""
+"""Checks that must hold for a store after every command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEIR = "heir of all"
 
 
 class Seen(NamedTuple):
-    """What a store said of itself, for those who go on with it and would ask for it again."""
+    """What a check has read from a store, so that the next check need not read it again."""
 
     runs: list[Run]
     lanes: list[LaneState]
@@ -120,7 +120,7 @@ async def check_log(store: Store, run: Run) -> None:
 
 
 async def check_waits(store: Store, runs: Sequence[Run]) -> None:
-    """Assert that who waits has something to wait for, and that nobody is executed for whom nobody can wait.
+    """Assert that every waiting run waits for something, and that no called run is executed whose caller cannot wait.
 
     A called run that has ended lets its caller go on, and one whose caller has ended is cancelled, or told to stop.
     """
@@ -186,7 +186,7 @@ async def _see(store: Store) -> Seen:
 
 
 async def _take_over(heir: Hand, others: Sequence[str]) -> int:
-    """Give back what the others hold; return how many runs that were."""
+    """Release the runs that other workers hold; return how many there were."""
     taken, more = 0, True
     while more:
         reply = await heir.reclaim(*others)
@@ -216,7 +216,7 @@ async def _answer_some(store: Store, runs: Iterable[Run], clock: FakeClock) -> N
 
 
 async def _open_all(store: Store, seen: Seen) -> None:
-    """Take back whatever an operator has closed, and touch nothing else: what would be stuck shall stay so."""
+    """Undo what an operator has paused or disabled, and nothing else: a run that is stuck must stay stuck."""
     lanes, tasks = seen.lanes, seen.tasks
     sessions, users = await asyncio.gather(store.sessions(limit=10_000), store.users(limit=10_000))
     paused = {(Held.LANE, state.lane.name) for state in lanes if state.paused}
@@ -267,7 +267,7 @@ def _check_lanes(states: list[LaneState], runs: list[Run]) -> None:
 
 
 def check_somebody_is_awake(lanes: Iterable[LaneState], workers: Sequence[WorkerInfo]) -> None:
-    """Assert that not everybody rests while there is work."""
+    """Assert that at least one worker is awake while there is work."""
     alive = [worker for worker in workers if not worker.left]
     if alive and any(_has_work(state) for state in lanes):
         assert not all(worker.idle for worker in alive), (lanes, workers)
@@ -283,7 +283,7 @@ def _is_open(state: LaneState) -> bool:
 
 
 def check_nobody_sleeps_behind_a_breaker(tasks: Iterable[TaskState], workers: Sequence[WorkerInfo]) -> None:
-    """Assert that not everybody rests who knows a task of which runs wait for a circuit that is closed.
+    """Assert that a worker that knows the task is awake while runs wait for a circuit that is closed.
 
     One that is half open is tried by whoever was told when.
     """

@@ -1,4 +1,4 @@
-"""Jobs under a test's control: made, fired when they are due, and what holds of them whatever happened."""
+"""Jobs in a store: how tests make and fire them, and checks that must always hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ids = count(1)
 
 
 def spec_of(schedule: Schedule | None = None, **fields: Any) -> JobSpec:
-    """Return what somebody says of a job: of one that fires every hour, unless a schedule is given."""
+    """Return the spec of a job; it fires every hour unless a schedule is given."""
     text = codec.to_json(to_dict(schedule or Every(HOUR)), "the schedule", codec.ARGS_LIMIT)
     return JobSpec(**{"name": "job", "task": TASK, "lane": "main"} | fields, schedule=text)
 
@@ -56,12 +56,12 @@ async def standing(store: Store, job_id: str = "j") -> JobRecord:
 
 
 def decided(jobs: Iterable[JobRecord], now: int, zone: str = UTC, verdict: Verdict | None = None) -> list[Firing]:
-    """Return what becomes of these jobs, which are due."""
+    """Return the firings that are decided for these jobs, which are due."""
     return [decide(job, now, zone, verdict) for job in jobs]
 
 
 async def fire_due(store: Store, zone: str = UTC, verdict: Verdict | None = None) -> list[Fired]:
-    """Fire once whatever is due; return what became of it."""
+    """Fire everything that is due, once; return the results."""
     due = await store.due_jobs(limit=1000)
     return await store.fire(decided(due.jobs, due.now, zone, verdict))
 
@@ -112,5 +112,5 @@ def check_plan(job: JobRecord, known: dict[str, Run]) -> None:
 
 
 def at_version(job: JobRecord, version: int) -> JobRecord:
-    """Return the job as somebody else has read it."""
+    """Return the job with the version that another process has read."""
     return msgspec.structs.replace(job, version=version)

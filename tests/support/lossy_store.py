@@ -1,4 +1,4 @@
-"""A store that is out of reach at times: to show that every verb can be repeated."""
+"""A store that is sometimes unavailable, to show that every verb can be repeated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Fault(Enum):
 
 
 class LossyStore(MovesOf):
-    """Any store, behind a line that fails.
+    """Any store, behind a connection that fails.
 
     A test either plans faults (`fail("step")`, `lose_reply("submit", times=2)`: the next calls of that verb) or lets a
     `chance` of all calls go wrong, half of them before and half after they took effect, as `random` says.

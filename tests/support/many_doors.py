@@ -1,4 +1,4 @@
-"""Several store objects on the same data, used as one: what several processes are to each other."""
+"""Several store objects on the same data, used as one, as several processes would use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of moves, for stores that stand for others; and a whole move, by hand."""
+"""The verbs of moves for stores that wrap another store, and a whole move without the mover."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class MovesOf(ABC):
-    """Passes the verbs of moves on."""
+    """Passes the verbs of moves on to a wrapped store."""
 
     @abstractmethod
     async def _pass_on(self, verb: str, call: Callable[[MovingStore], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""Handlers of every kind there is, by how they take being told to stop; and notes of whose code runs when.
+"""Handlers of every kind, by how they react to a request to stop, and notes of when their code runs.
 
 The notes are a file, because some of the code runs in processes of its own and some of it is killed.
 """
@@ -20,7 +20,7 @@ from tests.support.waits import between_looks, thread_between_looks
 
 
 class Told(Exception):
-    """Raised by a handler that saw that it shall stop."""
+    """Raised by a handler that saw the request to stop."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Notes:
-    """What was noted in a folder; a file `end` there lets every handler end by itself."""
+    """The notes in a folder. A file `end` in the folder lets every handler return."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -57,7 +57,7 @@ class Notes:
         return any((note.run, note.fence) == (run, fence) for note in self.read())
 
     def running(self) -> list[str]:
-        """Return the runs whose code runs at this moment."""
+        """Return the runs whose code is running now."""
         open_: dict[tuple[str, int], int] = {}
         for note in self.read():
             if note.what == "begins":
@@ -67,7 +67,7 @@ class Notes:
         return [run for (run, _), pid in open_.items() if is_alive(pid)]
 
     def beside(self) -> list[list[str]]:
-        """Return, for every time code began, what was still running."""
+        """Return for every start of code which other code was still running."""
         return [note.beside for note in self.read() if note.what == "begins"]
 
     def let_end(self) -> None:

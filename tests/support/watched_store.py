@@ -41,7 +41,7 @@ class WatchedStore(LossyStore):
         self._reached: dict[tuple[str, bool], asyncio.Event] = {}
 
     def hold_back(self, verb: str, *, answer: bool = False) -> asyncio.Event:
-        """Hold calls of `verb` back from now on; return the event that tells that one has come."""
+        """Hold calls of `verb` back from now on; return an event that is set when a call has come."""
         self._gates[verb, answer] = asyncio.Event()
         self._reached[verb, answer] = asyncio.Event()
         return self._reached[verb, answer]

@@ -1,4 +1,4 @@
-"""What the tests of the blocking face share: threads with answers, and coroutines that tell where they are."""
+"""Helpers for tests of the blocking face: calls in threads, and coroutines that signal what they do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def in_thread(call: Callable[[], T]) -> Future[T]:
 
 
 class Endless:
-    """A coroutine function that goes on until it is cancelled, and tells."""
+    """A coroutine function that goes on until it is cancelled. It signals both."""
 
     def __init__(self) -> None:
         self.begun, self.cancelled = threading.Event(), threading.Event()
@@ -42,7 +42,7 @@ class Endless:
 
 
 class TellingClock:
-    """The system's clock, which tells that somebody sleeps on it, and that a sleeper was cancelled."""
+    """The system's clock. It signals that a sleep has begun and that a sleep was cancelled."""
 
     def __init__(self) -> None:
         self.asleep, self.cancelled = threading.Event(), threading.Event()

@@ -27,22 +27,22 @@ from tests.contract.suite.attempts.settling import TestSettling
 from tests.contract.suite.attempts.user_breakers import TestBreakersAndOperators, TestUserBreakers
 from tests.contract.suite.claims.bounds import TestBounds
 from tests.contract.suite.claims.claims import TestClaims
-from tests.contract.suite.claims.crowds import TestCrowds
-from tests.contract.suite.claims.holding import TestHeldThings, TestHolding
+from tests.contract.suite.claims.crowds import TestConcurrentCallers
+from tests.contract.suite.claims.holding import TestHeldThings, TestPausedAndDisabled
 from tests.contract.suite.claims.lanes import TestLanes
 from tests.contract.suite.claims.rules import TestLaneRules, TestUserCaps, TestWorkerLimits
 from tests.contract.suite.claims.turns import TestTurns
 from tests.contract.suite.claims.user_caps import TestCaps
-from tests.contract.suite.control.bulk_cancel import TestSweeping
-from tests.contract.suite.control.cancelling import TestBehind, TestCancelling
+from tests.contract.suite.control.bulk_cancel import TestBulkCancel
+from tests.contract.suite.control.cancelling import TestCancelling, TestRunsBehindCancelled
 from tests.contract.suite.control.pausing import TestPausedSessions, TestPausing
 from tests.contract.suite.jobs.due_jobs import TestDueJobsInOrder
 from tests.contract.suite.jobs.fire_records import TestFireRecords
 from tests.contract.suite.jobs.fires import TestJobFires
 from tests.contract.suite.jobs.job_ends import TestAfterEnds, TestJobEnds
-from tests.contract.suite.jobs.job_wakeups import TestJobWakes, TestLostJobReplies
+from tests.contract.suite.jobs.job_wakeups import TestJobWakeups, TestLostJobReplies
 from tests.contract.suite.jobs.jobs import TestChangedJobs, TestJobs
-from tests.contract.suite.jobs.missed import TestMadeUpFor
+from tests.contract.suite.jobs.missed import TestMissedFires
 from tests.contract.suite.jobs.overlap import TestNamedSessions, TestOverlaps
 from tests.contract.suite.moves.moves import TestArriving, TestLeaving
 from tests.contract.suite.runs.due_times import TestDueTimes
@@ -53,22 +53,22 @@ from tests.contract.suite.runs.reading import TestReading
 from tests.contract.suite.runs.submissions import TestSubmissions
 from tests.contract.suite.runs.trimming import TestTrimming
 from tests.contract.suite.runs.why import TestWhy
-from tests.contract.suite.sessions.answer_by_message import TestWhileWaitingAnswer
+from tests.contract.suite.sessions.answer_by_message import TestAnswerByMessage
 from tests.contract.suite.sessions.arrivals import TestArrivals
-from tests.contract.suite.sessions.debounce import TestWindows
+from tests.contract.suite.sessions.debounce import TestDebounce
 from tests.contract.suite.sessions.inboxes import TestInboxes
 from tests.contract.suite.sessions.passing import TestPassing
 from tests.contract.suite.sessions.session_rules import TestSessionRules
 from tests.contract.suite.sessions.sessions import TestSessions
 from tests.contract.suite.sessions.stopping import TestStopping
 from tests.contract.suite.sessions.while_waiting import TestWhileWaitingCancel, TestWhileWaitingQueue
-from tests.contract.suite.waits.call_results import TestReturning
-from tests.contract.suite.waits.call_trees import TestFamilies
+from tests.contract.suite.waits.call_results import TestCallResults
+from tests.contract.suite.waits.call_trees import TestCallTrees
 from tests.contract.suite.waits.calls import TestCalls
 from tests.contract.suite.waits.deadlines import TestDeadlines
 from tests.contract.suite.waits.follow_ups import TestFollowUps
 from tests.contract.suite.waits.questions import TestQuestions
-from tests.contract.suite.waits.waiting_runs import TestWaiting
+from tests.contract.suite.waits.waiting_runs import TestWaitingRuns
 from tests.contract.suite.workers.claim_ahead import TestClaimAhead
 from tests.contract.suite.workers.wakeups import TestWakeups
 
@@ -90,23 +90,23 @@ __all__ = [
     "TestPruning",
     "TestTrimming",
     "TestCancelling",
-    "TestBehind",
-    "TestSweeping",
+    "TestRunsBehindCancelled",
+    "TestBulkCancel",
     "TestPausing",
     "TestPausedSessions",
     "TestCheckpoints",
     "TestTimeOuts",
     "TestRequests",
-    "TestCrowds",
+    "TestConcurrentCallers",
     "TestBounds",
     "TestLaneRules",
     "TestUserCaps",
     "TestWorkerLimits",
-    "TestHolding",
+    "TestPausedAndDisabled",
     "TestHeldThings",
     "TestArrivals",
     "TestSessionRules",
-    "TestWindows",
+    "TestDebounce",
     "TestInboxes",
     "TestStopping",
     "TestKeys",
@@ -114,15 +114,15 @@ __all__ = [
     "TestWhy",
     "TestQuestions",
     "TestDeadlines",
-    "TestWaiting",
+    "TestWaitingRuns",
     "TestMemos",
     "TestCalls",
-    "TestReturning",
-    "TestFamilies",
+    "TestCallResults",
+    "TestCallTrees",
     "TestFollowUps",
     "TestWhileWaitingCancel",
     "TestWhileWaitingQueue",
-    "TestWhileWaitingAnswer",
+    "TestAnswerByMessage",
     "TestBreakers",
     "TestUserBreakers",
     "TestBreakersAndOperators",
@@ -133,10 +133,10 @@ __all__ = [
     "TestFireRecords",
     "TestOverlaps",
     "TestNamedSessions",
-    "TestMadeUpFor",
+    "TestMissedFires",
     "TestJobEnds",
     "TestAfterEnds",
-    "TestJobWakes",
+    "TestJobWakeups",
     "TestLostJobReplies",
     "TestLeaving",
     "TestArriving",

@@ -1,4 +1,4 @@
-"""Shelves as plain as can be: one list, looked through. And a lane's flow over them."""
+"""The simplest shelves: one list that is searched. And a lane's flow over them."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ async def play(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> Asyn
         await lingerers()
 
 
-async def test_cancel(play: Play) -> None:
+async def test_a_cancelled_handler_has_stopped_before_the_next_run_starts(play: Play) -> None:
     async with play.app.running():
         await play.begin()
 
@@ -102,7 +102,7 @@ async def test_cancel(play: Play) -> None:
     await play.check(RunState.CANCELLED, *told, stuck, "stopped", "done")
 
 
-async def test_time_out(play: Play) -> None:
+async def test_a_handler_past_its_time_out_has_stopped_before_the_next_run_starts(play: Play) -> None:
     async with play.app.running():
         await play.begin()
         if not play.kind.can_be_stopped:
@@ -115,7 +115,7 @@ async def test_time_out(play: Play) -> None:
     )
 
 
-async def test_pause(play: Play) -> None:
+async def test_a_pause_takes_hold_at_a_checkpoint_and_leaves_the_slot_to_the_next_run(play: Play) -> None:
     async with play.app.running():
         await play.begin(saves=True)
 
@@ -139,7 +139,7 @@ async def test_pause(play: Play) -> None:
     await play.check(RunState.SUCCEEDED, "started", "pause_requested", *stopped, "result", "done")
 
 
-async def test_stop(play: Play) -> None:
+async def test_a_stop_gives_the_run_back_unless_its_code_goes_on(play: Play) -> None:
     async with play.app.running():
         await play.begin()
         left = await soon(play.app.stop(0.05))  # though nothing ends by itself
@@ -161,7 +161,7 @@ async def test_stop(play: Play) -> None:
     await play.check(RunState.SUCCEEDED, "started", *again, "result", "done")
 
 
-async def test_abandon(play: Play) -> None:
+async def test_an_abandoned_run_leaves_its_slot_at_once_whatever_its_code_does(play: Play) -> None:
     async with play.app.running():
         await play.begin()
         await play.app.cancel(play.run)

@@ -22,7 +22,7 @@ def made_by_the_first_layout(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with monkeypatch.context() as patch:
         first = connection._migrations()[1]
         patch.setattr(connection, "_migrations", lambda: {1: first})
-        connection.connect(connection.Place(path, 1.0)).close()
+        connection.connect(connection.StoreFile(path, 1.0)).close()
     with closing(sqlite3.connect(path)) as db, db:
         run = "INSERT INTO run VALUES (?, ?, 'work', 'main', NULL, NULL, 0, NULL, 1, 1, ?, '{}')"
         db.executemany(run, [(1, "ended", 1), (2, "running", 2), (3, "ready", 3)])

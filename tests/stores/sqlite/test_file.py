@@ -248,7 +248,7 @@ async def test_no_commit_can_run_beside_a_checkpoint(path: Path, clock: FakeCloc
     def checkpoint(database: Database, _: object) -> None:
         db = cast("SQLiteDatabase", database).raw
         checkpointer = writer._checkpointer
-        checkpointer._db = connect_to_read(store._place)
+        checkpointer._db = connect_to_read(store._file)
         checkpointer._db.set_trace_callback(look_around)
         db.execute("COMMIT")
         checkpointer._checkpoint(db)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from laneway.stores.sqlite.connection import Place, connect
+from laneway.stores.sqlite.connection import StoreFile, connect
 from laneway.stores.sqlite.database import TEXTS
 
 # Tables that are as long as what runs, or as the lists of lanes and workers: where it is rare, one may be read whole.
@@ -31,7 +31,7 @@ LONG |= {"trim.note_ends"}
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
     path: Path = tmp_path_factory.mktemp("plans") / "laneway.db"
-    with closing(connect(Place(path, 1.0))) as db:
+    with closing(connect(StoreFile(path, 1.0))) as db:
         yield db
 
 

@@ -14,7 +14,7 @@ from laneway.core.lifecycle.step import Step
 from laneway.core.records.policy import Lane
 from laneway.core.records.run import NewRun, Receipt
 from laneway.ports.settings import LaneSetting, TaskDisabled
-from laneway.stores.sqlite.connection import Place, connect
+from laneway.stores.sqlite.connection import StoreFile, connect
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.verbs import settings, steps, submissions, workers
@@ -33,7 +33,7 @@ def tables(database: SQLiteDatabase) -> dict[str, list[Any]]:
 
 @pytest.fixture
 def other(tmp_path: Path, clock: FakeClock) -> Iterator[SQLiteDatabase]:
-    with closing(connect(Place(tmp_path / "other.db", 1.0))) as db:
+    with closing(connect(StoreFile(tmp_path / "other.db", 1.0))) as db:
         yield SQLiteDatabase(db, clock.now)
 
 

@@ -1,4 +1,4 @@
-"""Child processes that tests hand on to each other, as attempts of one worker do: to start one takes half a second."""
+"""Child processes that tests reuse, as attempts of one worker do: starting one takes half a second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from laneway.engine.children.protocol import Leave, ToChild
 
 
 class KeptChild(ChildProcess):
-    """A child process that is kept when its worker would let it leave: it is idle, and nothing is wrong with it."""
+    """A child process that is kept for the next test instead of being ended. It is idle and healthy."""
 
     kept: ClassVar[list[KeptChild]] = []
     line: socket.socket | None = None  # ours to the child, while no loop has it
@@ -49,7 +49,7 @@ class KeptChild(ChildProcess):
             super()._is_dead(status)
 
     async def is_taken(self) -> bool:
-        """Belong to the loop that runs; tell whether it lives."""
+        """Attach the process to the running loop; return whether it is alive."""
         assert self.line is not None
         line, self.line = self.line, None
         self._loop = asyncio.get_running_loop()
@@ -60,20 +60,20 @@ class KeptChild(ChildProcess):
         return self._process is not None
 
     def let_go(self) -> None:
-        """Let it see that nobody is there any more, and leave."""
+        """Close the connection, so that the process ends."""
         assert self.line is not None
         self.line.close()
 
 
 @contextmanager
 def children_kept() -> Iterator[None]:
-    """Let workers begin with the children that others left."""
+    """Let workers take the processes that earlier tests kept."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "ChildProcess", KeptChild)
         yield
 
 
 def let_children_go() -> None:
-    """Let those leave that were kept."""
+    """End the processes that were kept."""
     while KeptChild.kept:
         KeptChild.kept.pop().let_go()

@@ -85,7 +85,7 @@ def is_running(pid: int) -> bool:
 
 
 async def is_gone(pid: int) -> bool:
-    """Tell whether a process ends soon; one that is not ours cannot be waited for."""
+    """Return whether a process ends in time. The system lets us wait only for processes that are our children."""
     try:
         await until(lambda: not is_running(pid))
     except TimeoutError:

@@ -7,6 +7,6 @@ from tests.support.scripts.runner import Script
 
 
 def whose(ctx: Context, folder: str) -> Script:
-    """Tell which job it was."""
+    """Return the job's names and the nominal time."""
     yield from ()
     return None if ctx.job is None else [ctx.job.id, ctx.job.name, ctx.job.nominal_at.isoformat()]

@@ -20,7 +20,7 @@ from unittest import mock
 
 from laneway import Scheduler
 from laneway.stores.sqlite import connection
-from laneway.stores.sqlite.connection import Place
+from laneway.stores.sqlite.connection import StoreFile
 from laneway.stores.sqlite.writer import SQLiteWriter
 
 UNSENT, COMMITTED, ANSWERED = "unsent", "committed", "answered"
@@ -65,7 +65,7 @@ class Death:
         if point == self._point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _connect(self, place: Place) -> sqlite3.Connection:
+    def _connect(self, place: StoreFile) -> sqlite3.Connection:
         db = connection.connect(place)
         db.set_trace_callback(self._begins)
         return db

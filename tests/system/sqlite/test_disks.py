@@ -127,7 +127,7 @@ async def test_a_full_file_refuses_clearly_and_its_worker_goes_on(
 ) -> None:
     most, tuned = {"pages": 120}, connection._tuned
 
-    def smaller(place: connection.Place) -> sqlite3.Connection:
+    def smaller(place: connection.StoreFile) -> sqlite3.Connection:
         db = tuned(place)
         db.execute(f"PRAGMA max_page_count = {most['pages']}")
         return db

@@ -1,8 +1,8 @@
-"""Backing up a file that is in use.
+"""Backs up a file that is in use.
 
-By SQLite's own backup, in one step: it copies from one snapshot, however much is written meanwhile, and holds up nobody
-(only the log cannot be moved until it is done). A copy of the file by other means is no backup: it misses the log, and
-may hold pages of different instants.
+SQLite's own backup copies one snapshot in one step, however much is written meanwhile. It blocks no reader and no
+writer; only the log cannot be moved until it is done. A copy of the file by other means is no backup: it lacks the log,
+and may have pages of different instants.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from laneway.errors import StoreUnavailable
-from laneway.stores.sqlite.connection import Place, connect_to_look, layout_of, translated
+from laneway.stores.sqlite.connection import StoreFile, connect_to_look, layout_of, translated
 
 WAIT = 5.0  # seconds, for a lock
 
@@ -23,15 +23,15 @@ WAIT = 5.0  # seconds, for a lock
 def back_up(path: Path, target: Path) -> int:
     """Copy the store at `path` to a new file; return its size in bytes.
 
-    Raises FileExistsError and overwrites nothing; StoreError if the store cannot be read or the copy cannot be written,
-    and leaves nothing then. The copy is checked before it gets its name.
+    Raises FileExistsError, and StoreError if the store cannot be read or the copy cannot be written; then no file is
+    left. The copy is checked before it gets its name.
     """
     partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
     _reserve(target)
     try:
-        _copy(Place(path, WAIT), Place(partial, WAIT))
+        _copy(StoreFile(path, WAIT), StoreFile(partial, WAIT))
         shutil.copymode(path, partial)
-        # Crash here, or before: an empty file of that name is left, and no store.
+        # Crash here, or before: an empty file of that name is left, which is no store.
         partial.replace(target)
     except BaseException:
         for file in (target, partial, *_beside(partial)):
@@ -50,7 +50,7 @@ def _reserve(target: Path) -> None:
         raise StoreUnavailable(f"{target} cannot be written: {error.strerror}; give another path") from error
 
 
-def _copy(source: Place, target: Place) -> None:
+def _copy(source: StoreFile, target: StoreFile) -> None:
     with contextlib.ExitStack() as stack:
         try:
             theirs = stack.enter_context(closing(connect_to_look(source)))
@@ -61,14 +61,14 @@ def _copy(source: Place, target: Place) -> None:
             ours = stack.enter_context(closing(sqlite3.connect(target.path, isolation_level=None)))
             ours.execute("PRAGMA synchronous = FULL")
             theirs.backup(ours)
-            # A file without a log beside it can be moved and read anywhere; the first to use it as a store begins one.
+            # A file without a log beside it can be moved and read anywhere. The first process to use it begins a log.
             ours.execute("PRAGMA journal_mode = DELETE")
             _refuse_damaged(ours, source)
         except sqlite3.Error as error:
             raise translated(error, source if _is_damage(error) else target) from error
 
 
-def _refuse_damaged(copy: sqlite3.Connection, source: Place) -> None:
+def _refuse_damaged(copy: sqlite3.Connection, source: StoreFile) -> None:
     [first, *_] = [text for (text,) in copy.execute("PRAGMA quick_check(1)")]
     if first != "ok":
         raise StoreUnavailable(
@@ -85,7 +85,7 @@ def _beside(path: Path) -> list[Path]:
 
 
 def _sync(folder: Path) -> None:
-    # So that the new name is there after a power cut, too.
+    # The new name must survive a power cut, too.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -20,7 +20,7 @@ import sqlite3
 from io import FileIO
 from pathlib import Path
 
-from laneway.stores.sqlite.connection import Place, connect_to_read
+from laneway.stores.sqlite.connection import StoreFile, connect_to_read
 from laneway.stores.sqlite.write_lock import WriteLock
 
 PAGES = 1000  # of the log, after which it is moved
@@ -32,9 +32,9 @@ _FRAME_HEADER = 24
 class Checkpointer:
     """Keeps the log short, from the writer's thread."""
 
-    def __init__(self, place: Place, write_lock: WriteLock) -> None:
-        self._place, self._write_lock = place, write_lock
-        self._log = Path(f"{place.path}-wal")
+    def __init__(self, store_file: StoreFile, write_lock: WriteLock) -> None:
+        self._store_file, self._write_lock = store_file, write_lock
+        self._log = Path(f"{store_file.path}-wal")
         self._file: FileIO | None = None
         self._db: sqlite3.Connection | None = None
         self._round = b""
@@ -60,7 +60,7 @@ class Checkpointer:
 
     def _checkpoint(self, writer: sqlite3.Connection) -> bool:
         """Move what can be moved; return whether that was all."""
-        self._db = self._db or connect_to_read(self._place)
+        self._db = self._db or connect_to_read(self._store_file)
         try:
             # Invariant: no process commits while this runs.
             self._write_lock.begin(writer)

@@ -1,10 +1,10 @@
-"""Opening the file: is it there, is it ours, is it of an age we know? And what SQLite's errors mean to an operator.
+"""Opens, creates and migrates the file, and translates SQLite's errors for an operator.
 
-**Order.** Nothing is changed before the file is known to be ours or empty: a foreign database, or one of a newer
-laneway, is refused and left as it was. Creating and migrating happen under the write lock, after a second look, because
-another process may have done it in between.
+**Order.** Nothing is changed before the file is known to be a store or empty. A database of another program, or of a
+newer laneway, is refused and left as it was. The file is created and migrated under the write lock, after a second
+check, because another process may have done it in between.
 
-`application_id` marks the file as ours, `user_version` is the number of the last migration in `schema/`.
+`application_id` marks the file as a store, `user_version` is the number of the last migration in `schema/`.
 """
 
 from __future__ import annotations
@@ -22,58 +22,58 @@ from laneway.errors import NotAStore, StoreError, StoreTooNew, StoreUnavailable
 from laneway.stores.sqlite.database import TEXTS
 
 APPLICATION_ID = 0x4C4E5759  # "LNWY"
-_NAP = 0.002  # seconds between two looks whether a lock is free
+_NAP = 0.002  # seconds between two tries to get a lock
 
 
-class Place(NamedTuple):
-    """Where the file is, and how long to wait for another program's lock, in seconds."""
+class StoreFile(NamedTuple):
+    """The path of the file, and how many seconds to wait for another program's lock."""
 
     path: Path
     busy_timeout: float
 
 
-def connect(place: Place) -> sqlite3.Connection:
-    """Open the file to write, and create or migrate what is needed. Raises StoreError and changes nothing then."""
-    _refuse_bad_path(place.path)
+def connect(file: StoreFile) -> sqlite3.Connection:
+    """Open the file to write; create or migrate it if needed. Raises StoreError, with nothing changed."""
+    _refuse_bad_path(file.path)
     db = None
     try:
-        db = _tuned(place)
-        _refuse_foreign(db, place.path)
-        _use_write_ahead_log(db, place.busy_timeout)
-        _migrate(db, place.path)
+        db = _tuned(file)
+        _refuse_foreign(db, file.path)
+        _use_write_ahead_log(db, file.busy_timeout)
+        _migrate(db, file.path)
         return db
     except sqlite3.Error as error:
         _close(db)
-        raise translated(error, place) from error
+        raise translated(error, file) from error
     except StoreError:
         _close(db)
         raise
 
 
-def connect_to_read(place: Place) -> sqlite3.Connection:
-    """Open the file, which is there, to read."""
+def connect_to_read(file: StoreFile) -> sqlite3.Connection:
+    """Open an existing file to read."""
     try:
-        db = _tuned(place)
+        db = _tuned(file)
         db.execute("PRAGMA query_only = ON")
         return db
     except sqlite3.Error as error:
-        raise translated(error, place) from error
+        raise translated(error, file) from error
 
 
-def connect_to_look(place: Place) -> sqlite3.Connection:
-    """Open the file to look at it from outside, whatever its layout. It must be there; nothing is changed."""
-    _refuse_bad_path(place.path)
-    if not place.path.exists():
-        raise StoreUnavailable(f"there is no file {place.path}")
-    return connect_to_read(place)
+def connect_to_look(file: StoreFile) -> sqlite3.Connection:
+    """Open an existing file of any layout to examine it. Nothing is changed. Raises StoreError."""
+    _refuse_bad_path(file.path)
+    if not file.path.exists():
+        raise StoreUnavailable(f"there is no file {file.path}")
+    return connect_to_read(file)
 
 
-def layout_of(db: sqlite3.Connection, place: Place) -> int:
-    """Return the number of the file's layout. Raises NotAStore, also for an empty file, and StoreTooNew."""
-    _refuse_foreign(db, place.path)
+def layout_of(db: sqlite3.Connection, file: StoreFile) -> int:
+    """Return the number of the file's layout. Raises NotAStore, also if the file is empty, and StoreTooNew."""
+    _refuse_foreign(db, file.path)
     if layout := _pragma(db, "user_version"):
         return layout
-    raise NotAStore(f"{place.path} is empty; a store is made when a scheduler first uses it")
+    raise NotAStore(f"{file.path} is empty; a store is made when a scheduler first uses it")
 
 
 def newest_layout() -> int:
@@ -81,13 +81,13 @@ def newest_layout() -> int:
     return max(_migrations())
 
 
-def translated(error: sqlite3.Error, place: Place, *, maybe_done: bool = False) -> StoreError:
-    """Return SQLite's error as ours: what is wrong with which file, and what to do about it."""
-    path, code = place.path, getattr(error, "sqlite_errorcode", 0)
+def translated(error: sqlite3.Error, file: StoreFile, *, maybe_done: bool = False) -> StoreError:
+    """Return a StoreError for SQLite's error: what is wrong with which file, and what to do about it."""
+    path, code = file.path, getattr(error, "sqlite_errorcode", 0)
     if code & 0xFF == sqlite3.SQLITE_NOTADB:
         return NotAStore(f"{path} is not a SQLite database; give another path, or move that file away")
     known = _ADVICE.get(code) or _ADVICE.get(code & 0xFF, "{error}")
-    advice = known.format(error=error, seconds=f"{place.busy_timeout:g}", folder=path.parent)
+    advice = known.format(error=error, seconds=f"{file.busy_timeout:g}", folder=path.parent)
     return StoreUnavailable(f"{path}: {advice}", maybe_done=maybe_done)
 
 
@@ -112,18 +112,18 @@ def _refuse_bad_path(path: Path) -> None:
         raise StoreUnavailable(f"{path} cannot be created: there is no folder {path.parent}; create it first")
 
 
-def _tuned(place: Place) -> sqlite3.Connection:
-    # The threads keep to themselves by design; only `look` may come from anywhere, and it has a lock.
+def _tuned(file: StoreFile) -> sqlite3.Connection:
+    # Each thread uses its own connection by design. Only `look` comes from any thread, and it takes a lock.
     db = sqlite3.connect(
-        place.path,
-        timeout=place.busy_timeout,
+        file.path,
+        timeout=file.busy_timeout,
         isolation_level=None,
         cached_statements=512,
         check_same_thread=False,
     )
     for setting in (
         "synchronous = FULL",
-        # Automatic checkpoints would be made by whichever connection commits; see `checkpoints`.
+        # SQLite would make automatic checkpoints on any connection that commits; see `checkpoints`.
         "wal_autocheckpoint = 0",
         "secure_delete = OFF",
         "cache_size = -16384",
@@ -147,16 +147,16 @@ def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _use_write_ahead_log(db: sqlite3.Connection, busy_timeout: float) -> None:
-    """Make sure that the file has a log; it is changed once, by the first that opens it.
+    """Make sure that the file has a write-ahead log. Only the first process that opens the file changes it.
 
-    Race: another process may be making it. SQLite does not wait for the lock that the change needs (it would hold
-    another one meanwhile), so we do.
+    Race: another process may be making the change. SQLite does not wait for the lock that it needs (it would hold
+    another one meanwhile), so this function polls.
     """
     end = time.monotonic() + busy_timeout
     while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:
             db.execute("PRAGMA journal_mode = WAL")
-            return  # also if it stays as it was: some file systems cannot have one
+            return  # also without a log: some file systems do not support it
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                 raise
@@ -168,7 +168,7 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        # Race: another process may have migrated, even beyond us, before we got the lock.
+        # Race: another process may have migrated before we got the lock, even to a newer layout.
         _refuse_foreign(db, path)
         done = _pragma(db, "user_version")
         for version in sorted(number for number in _migrations() if number > done):
@@ -180,7 +180,7 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _apply(db: sqlite3.Connection, version: int) -> None:
-    # Crash here: the whole migration is one transaction, version number included.
+    # Crash here: nothing happens. The whole migration is one transaction, version number included.
     statement = ""
     for line in _migrations()[version].splitlines(keepends=True):
         statement += line

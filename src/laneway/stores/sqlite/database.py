@@ -1,6 +1,6 @@
-"""A SQLite connection, as the verbs see it; and the one way to insert many rows quickly.
+"""A SQLite connection as the verbs use it, and how many rows are inserted quickly.
 
-Python's sqlite3 prepares a text once and finds it again in its cache by that text.
+Python's sqlite3 prepares a statement once and keeps it in a cache, by its text.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from laneway.stores.tables.sql.statements import Row, texts
 
 TEXTS = texts(__package__)
 
-# Rows per statement, largest first: few texts to prepare, and few calls for any number of rows.
+# Rows per statement, largest first: few statements to prepare, and few calls for any number of rows.
 _SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
 _GROUP = re.compile(r"VALUES\s*(\([^()]*\))")
 
 
 class SQLiteDatabase:
-    """Fulfils `Database` over a connection."""
+    """Implements `Database` over a connection."""
 
     __slots__ = ("now", "raw")
     ahead = 0
@@ -32,27 +32,27 @@ class SQLiteDatabase:
         self.raw, self.now = raw, now
 
     def execute(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
-        """Do a statement."""
+        """Execute a statement."""
         return self.raw.execute(TEXTS[name], values)
 
     def page(self, name: str, values: Row, count: int) -> tuple[list[Any], bool]:
-        """Do a statement that reads up to so many rows."""
+        """Execute a statement that reads up to `count` rows."""
         rows = self.raw.execute(TEXTS[name], (*values, count)).fetchall()
         return rows, len(rows) == count
 
     def expect(self, *questions: Query) -> None:
-        """Do nothing: an answer is no journey here."""
+        """Do nothing: there is no round trip to save."""
 
     def each(self, name: str, rows: Sequence[Row]) -> None:
-        """Do the statement for each row."""
+        """Execute the statement for each row."""
         if rows:
             self.raw.executemany(TEXTS[name], rows)
 
     def insert(self, name: str, rows: Sequence[Row], known: Sequence[Row] = ()) -> None:
-        """Insert rows by a statement with one `VALUES (...)`, which replaces those that are there.
+        """Insert rows by a statement with one `VALUES (...)`; the statement replaces rows that exist.
 
-        Many rows go into one statement: that takes a third of the time of `executemany`, which starts the statement
-        anew for each row, and gives up Python's lock once instead of once per row.
+        Many rows go into one statement. That takes a third of the time of `executemany`, which starts the statement
+        anew for each row, and releases Python's lock once instead of once per row.
         """
         rows = [*rows, *known] if known else rows
         left = len(rows)
@@ -66,7 +66,7 @@ class SQLiteDatabase:
                     left -= size
 
     def insert_new(self, name: str, rows: Sequence[Row]) -> None:
-        """Insert runs, in the belief that their ids are new, which the unique index checks for nothing."""
+        """Insert runs. The unique index finds ids that exist, at no extra cost."""
         try:
             self.insert(name, rows)
         except sqlite3.IntegrityError as error:
@@ -77,7 +77,7 @@ class SQLiteDatabase:
     def insert_uniform(
         self, name: str, first: int, rank: int, shared: Row, ids: Sequence[str], args: Sequence[str]
     ) -> None:
-        """Insert runs by a statement whose `VALUES` speaks of {nth}, {id} and {args}."""
+        """Insert runs by a statement whose `VALUES` has the fields {nth}, {id} and {args}."""
         own = list(chain.from_iterable(zip(ids, args, strict=True)))
         done, count = 0, len(ids)
         try:

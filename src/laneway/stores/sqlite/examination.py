@@ -1,7 +1,7 @@
-"""Examining a file from outside: nothing is changed, and a damaged file is told about, not refused.
+"""Examines a file from outside: nothing is changed, and a damaged file is reported, not refused.
 
-It reads on a connection of its own, and needs none of the store's threads. Whatever a damaged page keeps
-from being read is left out and named among the damage.
+It reads on a connection of its own and needs none of the store's threads. What a damaged page makes unreadable is left
+out and listed as damage.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from laneway.errors import StoreError
 from laneway.ports.upkeep import Examination
-from laneway.stores.sqlite.connection import Place, connect_to_look, layout_of, newest_layout, translated
+from laneway.stores.sqlite.connection import StoreFile, connect_to_look, layout_of, newest_layout, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.reads import runs
 from laneway.stores.tables.upkeep import check
@@ -23,56 +23,56 @@ _ENGINE = f"SQLite {sqlite3.sqlite_version}"
 T = TypeVar("T")
 
 
-def examine(place: Place, *, deep: bool) -> Examination:
-    """Return how the file fares; see `UpkeepStore.examine`."""
+def examine(file: StoreFile, *, deep: bool) -> Examination:
+    """Return the state of the file; see `UpkeepStore.examine`."""
     try:
-        with closing(connect_to_look(place)) as db:
-            layout = layout_of(db, place)
+        with closing(connect_to_look(file)) as db:
+            layout = layout_of(db, file)
             db.execute("BEGIN")
-            return _examined(db, place, layout, deep=deep)
+            return _examined(db, file, layout, deep=deep)
     except (sqlite3.Error, StoreError) as error:
         cause = error if isinstance(error, sqlite3.Error) else error.__cause__
         if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
-            # Not even its tables can be told.
+            # Not even the list of tables can be read.
             return Examination(engine=_ENGINE, layout=0, newest_layout=newest_layout(), damage=[str(cause)])
         if isinstance(error, sqlite3.Error):
-            raise translated(error, place) from error
+            raise translated(error, file) from error
         raise
 
 
-def _examined(db: sqlite3.Connection, place: Place, layout: int, *, deep: bool) -> Examination:
+def _examined(db: sqlite3.Connection, file: StoreFile, layout: int, *, deep: bool) -> Examination:
     current = layout == newest_layout()
-    sight = _Sight(SQLiteDatabase(db, lambda: 0))
-    damage: list[str] = sight.of(_damage, []) if deep else []
+    readable = _ReadableParts(SQLiteDatabase(db, lambda: 0))
+    damage: list[str] = readable.of(_damage, []) if deep else []
     return Examination(
         engine=_ENGINE,
         layout=layout,
         newest_layout=newest_layout(),
-        sizes=_sizes(db, place.path),
-        # An older layout may lack what these ask for; it is migrated first.
-        findings=sight.of(check.look, None) if current and deep else None,
-        runs=sight.of(runs.count, None) if current else None,
-        workers=sight.of(runs.workers, None) if current else None,
-        newest_at=sight.of(_newest, None) if current else None,
-        set_back=sight.of(_set_back, None) if current else None,
-        damage=damage + sight.trouble,
+        sizes=_sizes(db, file.path),
+        # An older layout may lack tables that these read.
+        findings=readable.of(check.look, None) if current and deep else None,
+        runs=readable.of(runs.count, None) if current else None,
+        workers=readable.of(runs.workers, None) if current else None,
+        newest_at=readable.of(_newest, None) if current else None,
+        set_back=readable.of(_set_back, None) if current else None,
+        damage=damage + readable.errors,
     )
 
 
-class _Sight:
-    """Answers questions as far as the file can be read; `trouble` is what kept it from more."""
+class _ReadableParts:
+    """Answers questions as far as the file can be read; `errors` are what SQLite reported."""
 
     def __init__(self, db: SQLiteDatabase) -> None:
         self._db = db
-        self.trouble: list[str] = []
+        self.errors: list[str] = []
 
     def of(self, question: Callable[[SQLiteDatabase], T], otherwise: T) -> T:
-        """Return the answer, or `otherwise` if what it needs is damaged."""
+        """Return the answer, or `otherwise` if a page that it needs is damaged."""
         try:
             return question(self._db)
         except sqlite3.DatabaseError as error:
-            if str(error) not in self.trouble:
-                self.trouble.append(str(error))
+            if str(error) not in self.errors:
+                self.errors.append(str(error))
             return otherwise
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laneway.errors import StoreError, UnknownRun
-from laneway.stores.sqlite.connection import Place, connect_to_read, translated
+from laneway.stores.sqlite.connection import StoreFile, connect_to_read, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.tables.runtime.worker_thread import WorkerThread, WorkItem
 
@@ -18,9 +18,9 @@ from laneway.stores.tables.runtime.worker_thread import WorkerThread, WorkItem
 class SQLiteReader(WorkerThread):
     """Answers questions, each from a snapshot."""
 
-    def __init__(self, place: Place, now: Callable[[], int]) -> None:
+    def __init__(self, file: StoreFile, now: Callable[[], int]) -> None:
         super().__init__("laneway-sqlite-reader")
-        self._place, self._now = place, now
+        self._file, self._now = file, now
         self._db: SQLiteDatabase | None = None
 
     def process(self, batch: list[WorkItem]) -> None:
@@ -30,7 +30,7 @@ class SQLiteReader(WorkerThread):
                 item.value = self._answer(item.work)
             except sqlite3.Error as error:
                 self.close_connection()
-                item.error = translated(error, self._place)
+                item.error = translated(error, self._file)
                 item.error.__cause__ = error
             except (StoreError, UnknownRun) as error:
                 item.error = error
@@ -42,7 +42,7 @@ class SQLiteReader(WorkerThread):
             self._db = None
 
     def _answer(self, question: Callable[[SQLiteDatabase], Any]) -> Any:
-        db = self._db = self._db or SQLiteDatabase(connect_to_read(self._place), self._now)
+        db = self._db = self._db or SQLiteDatabase(connect_to_read(self._file), self._now)
         try:
             db.raw.execute("BEGIN")
             return question(db)

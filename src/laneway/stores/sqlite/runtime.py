@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from laneway.stores.sqlite.connection import Place
+from laneway.stores.sqlite.connection import StoreFile
 from laneway.stores.sqlite.reader import SQLiteReader
 from laneway.stores.sqlite.wake_sockets import WATCHERS, WORKERS, ListeningSocket, SocketFolder
 from laneway.stores.sqlite.writer import SQLiteWriter
@@ -20,11 +20,11 @@ class SQLiteRuntime(ProcessRuntime):
     writer: SQLiteWriter
     reader: SQLiteReader
 
-    def __init__(self, place: Place, now: Callable[[], int]) -> None:
+    def __init__(self, file: StoreFile, now: Callable[[], int]) -> None:
         super().__init__()
-        self.writer = SQLiteWriter(place, now, self._wake, self._publish)
-        self.reader = SQLiteReader(place, now)
-        self._folder = SocketFolder(place.path)
+        self.writer = SQLiteWriter(file, now, self._wake, self._publish)
+        self.reader = SQLiteReader(file, now)
+        self._folder = SocketFolder(file.path)
         self._lock = threading.Lock()
         self._for_events: ListeningSocket | None = None
         self._for_wake_ups: dict[asyncio.AbstractEventLoop, ListeningSocket | None] = {}  # by the workers' loop

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 _PATH_LIMIT = 100  # bytes
-_YOUNG = 1_000_000_000  # nanoseconds: a folder that changed so lately may change again within its clock's tick
+_YOUNG = 1_000_000_000  # nanoseconds: a folder that changed so recently may change again within its clock's tick
 WORKERS, WATCHERS = "k", "w"
 _LONGEST = 1024  # bytes of a datagram
 _CLOSE_WITHIN = 1.0  # seconds in which a running loop closes its socket
@@ -73,14 +73,14 @@ class SocketFolder:
         return None
 
     def send(self, name: str, message: bytes) -> None:
-        """Send a datagram to the socket of that name, if it can be done at once."""
+        """Send a datagram to the socket of that name. It never waits, and drops the datagram instead."""
         try:
             self._sender().sendto(message, str(self.path / name))
         except ConnectionRefusedError:
             with contextlib.suppress(OSError):
                 (self.path / name).unlink()
         except OSError:
-            pass  # full, or gone: see above
+            pass  # full, or gone: losing a wake-up is harmless
 
     def watchers(self) -> list[str]:
         """Return the names of the watching sockets. The folder is read again only when it has changed."""
@@ -88,7 +88,7 @@ class SocketFolder:
             changed = self.path.stat().st_mtime_ns
             if changed != self._listed[0]:
                 names = [path.name for path in self.path.iterdir() if path.name.startswith(WATCHERS)]
-                # Race: a change within the same tick as this look would go unseen, so a young folder is not remembered.
+                # Race: a change within the same tick as this read would be missed, so a young folder is not cached.
                 self._listed = (changed if time.time_ns() - changed > _YOUNG else -1, names)
         except OSError:
             return []
@@ -105,7 +105,7 @@ class SocketFolder:
     def _make(self) -> None:
         self.path.mkdir(mode=0o700, exist_ok=True)
         found = self.path.lstat()
-        # Somebody else's folder of our name could hold sockets that listen in, or be a link to anywhere.
+        # A folder of another user by that name could have sockets that eavesdrop, or be a link to anywhere.
         if self.path.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
             raise PermissionError(f"{self.path} is not a private folder of this user")
 
@@ -118,7 +118,7 @@ class SocketFolder:
                 except ConnectionRefusedError:
                     path.unlink(missing_ok=True)
                 except OSError:
-                    pass  # gone meanwhile, or nothing of ours
+                    pass  # gone meanwhile, or not a socket of this store
 
     def _sender(self) -> socket.socket:
         if self._out is None:
@@ -156,13 +156,13 @@ class ListeningSocket(ABC):
         self._socket.close()
 
     def _received(self, message: bytes) -> None:
-        # A failing callback is its owner's business; the next one must still be called.
+        # An error of one callback must not keep the next datagram from being read.
         with contextlib.suppress(Exception):
             self._receive(message)
 
 
 class ThreadSocket(ListeningSocket):
-    """One that a thread reads."""
+    """A socket that a thread reads."""
 
     def __init__(self, path: Path, receive: Receive) -> None:
         super().__init__(path, receive)
@@ -191,7 +191,7 @@ class ThreadSocket(ListeningSocket):
 
 
 class LoopSocket(ListeningSocket):
-    """One that a loop reads, as long as it runs. Made on its thread."""
+    """A socket that a running loop reads. Create it on the loop's thread."""
 
     def __init__(self, path: Path, receive: Receive, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(path, receive)
@@ -208,7 +208,7 @@ class LoopSocket(ListeningSocket):
             self._stop()
             closed.set()
 
-        # Race: the loop may stop, or be closed, at any moment; then nobody else uses what it holds.
+        # Race: the loop may stop, or be closed, at any moment; then nothing else uses the socket.
         with contextlib.suppress(RuntimeError):
             if self._loop.is_running():
                 self._loop.call_soon_threadsafe(stop)

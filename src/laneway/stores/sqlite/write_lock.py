@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from laneway.stores.sqlite.connection import Place
+from laneway.stores.sqlite.connection import StoreFile
 
 _FIRST_NAP, _LONGEST_NAP = 0.0002, 0.002
 
@@ -26,8 +26,8 @@ _FIRST_NAP, _LONGEST_NAP = 0.0002, 0.002
 class WriteLock:
     """The way of this process to the write lock of one file."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
         self._descriptor: int | None = None
 
     def begin(self, db: sqlite3.Connection) -> None:
@@ -62,7 +62,7 @@ class WriteLock:
         # The file may belong to another user; the right to read it is enough to lock it.
         for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
             with contextlib.suppress(OSError):
-                return os.open(f"{self._place.path}-lock", flags, 0o644)
+                return os.open(f"{self._file.path}-lock", flags, 0o644)
         return None
 
     def _lock(self, descriptor: int, naps: Iterator[bool]) -> bool:
@@ -73,7 +73,7 @@ class WriteLock:
 
     def _naps(self) -> Iterator[bool]:
         """Yield after each nap, until the busy timeout is over."""
-        end, nap = time.monotonic() + self._place.busy_timeout, _FIRST_NAP
+        end, nap = time.monotonic() + self._file.busy_timeout, _FIRST_NAP
         while time.monotonic() < end:
             time.sleep(nap)
             yield True

@@ -30,7 +30,7 @@ from collections.abc import Callable
 
 from laneway.errors import StoreError, StoreUnavailable
 from laneway.stores.sqlite.checkpoints import Checkpointer
-from laneway.stores.sqlite.connection import Place, connect, translated
+from laneway.stores.sqlite.connection import StoreFile, connect, translated
 from laneway.stores.sqlite.database import SQLiteDatabase
 from laneway.stores.sqlite.log_sync import CAN_SYNC, WriteAheadLog
 from laneway.stores.sqlite.write_lock import WriteLock
@@ -48,19 +48,23 @@ class SQLiteWriter(Writer):
     """Does work inside transactions, and keeps the log short."""
 
     def __init__(
-        self, place: Place, now: Callable[[], int], wake: Callable[[list[WakeUp]], None], publish: Callable[[], None]
+        self,
+        file: StoreFile,
+        now: Callable[[], int],
+        wake: Callable[[list[WakeUp]], None],
+        publish: Callable[[], None],
     ) -> None:
         super().__init__("laneway-sqlite-writer", wake, publish)
-        self._place, self._now = place, now
+        self._file, self._now = file, now
         self._db: sqlite3.Connection | None = None
         self._is_full = True  # `synchronous` is FULL
-        self._log, self._has_log = WriteAheadLog(place.path), False
+        self._log, self._has_log = WriteAheadLog(file.path), False
         self._has_gap = False  # the disk did not take part of the log
         self._owes_sync = False  # submissions of this batch were committed, and are not on the disk yet
         self._commits, self._rows = 0, 0  # since the last look how long the log is
         self._looked_at: int | None = None  # the version at the last `look`; -1: a wake-up may have been missed
-        self._write_lock = WriteLock(place)
-        self._checkpointer = Checkpointer(place, self._write_lock)
+        self._write_lock = WriteLock(file)
+        self._checkpointer = Checkpointer(file, self._write_lock)
 
     def look(self) -> bool:
         """Tell whether anybody else has committed since the last look. From any thread; it never waits.
@@ -152,7 +156,7 @@ class SQLiteWriter(Writer):
             self._write_lock.begin(db)
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-                raise translated(error, self._place) from error
+                raise translated(error, self._file) from error
             raise self._broken(error) from error
 
     def _do(self, db: sqlite3.Connection, item: WorkItem, *, alone: bool) -> None:
@@ -184,7 +188,7 @@ class SQLiteWriter(Writer):
         try:
             self._log.sync()
         except OSError:
-            log.exception("%s: the disk did not take what was written", self._place.path)
+            log.exception("%s: the disk did not take what was written", self._file.path)
             self._has_gap = True
             self._drop_connection()
             for item in batch:
@@ -198,15 +202,13 @@ class SQLiteWriter(Writer):
         self._has_gap = False
 
     def _gap(self, advice: str, *, maybe_done: bool = False) -> StoreUnavailable:
-        text = (
-            f"{self._place.path}: the disk failed to keep part of its log; look at the disk and the system's log, and"
-        )
+        text = f"{self._file.path}: the disk failed to keep part of its log; look at the disk and the system's log, and"
         return StoreUnavailable(f"{text} {advice}", maybe_done=maybe_done)
 
     # The connection
 
     def _connect(self) -> sqlite3.Connection:
-        db = connect(self._place)
+        db = connect(self._file)
         db.execute("PRAGMA busy_timeout = 0")  # from here on `WriteLock` does the waiting
         self._is_full = True
         self._has_log = CAN_SYNC and db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -220,7 +222,7 @@ class SQLiteWriter(Writer):
             # What was committed before may be lost as well, and a new descriptor is not told so.
             self._has_gap = True
         self._drop_connection()
-        return translated(error, self._place, maybe_done=maybe_done)
+        return translated(error, self._file, maybe_done=maybe_done)
 
     def _drop_connection(self) -> None:
         """Close a connection that may be in any state."""

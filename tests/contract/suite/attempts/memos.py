@@ -1,4 +1,4 @@
-"""Memos: what an attempt has got done, kept with the run so that no later one does it again.
+"""Memos: results that a run keeps, so that no later attempt repeats the work.
 
 A memo is written under the lease, by the step that saves it, and is there from then on: for the next attempt, whoever
 executes it, however the one before ended, and for whoever looks at the run after its end. It is found by kind and name;

@@ -1,4 +1,4 @@
-"""Settling: what an outcome leaves in the record and in the log, and whose word counts."""
+"""Settling: what an outcome changes in the run and in its log, and which worker may settle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crowds: many callers at once see the same rules as one."""
+"""Many concurrent callers see the same rules as one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.child_runs import child_of
 from tests.support.invariants import all_runs, check_invariants, check_limits
 
 
-class TestCrowds(Part):
+class TestConcurrentCallers(Part):
     """What holds when many tasks call at once."""
 
     async def test_many_workers_at_once_never_exceed_a_limit_and_never_share_a_run(self, store: Store) -> None:

@@ -21,7 +21,7 @@ from tests.support.sessions import session_of
 NAMES = {Held.LANE: "main", Held.USER: "ann", Held.SESSION: "chat", Held.TASK: "work"}
 
 
-class TestHolding(Part):
+class TestPausedAndDisabled(Part):
     """`GateStore.hold`: whatever is held, the same holds."""
 
     async def _runs(self, store: Store, number: int = 3) -> None:

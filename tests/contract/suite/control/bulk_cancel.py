@@ -39,7 +39,7 @@ async def every_stage(store: Store, hand: Hand) -> None:
     await store.submit([new_run("a future", user="ann", delay=60), new_run("b other", user="bob")])
 
 
-class TestSweeping(Part):
+class TestBulkCancel(Part):
     """`ControlStore.cancel_where`."""
 
     async def test_what_has_not_ended_is_cancelled_whatever_its_stage(self, store: Store) -> None:

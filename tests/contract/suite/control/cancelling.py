@@ -197,7 +197,7 @@ class TestCancelling(Part):
         await hand.succeed(claimed)
 
 
-class TestBehind(Part):
+class TestRunsBehindCancelled(Part):
     """What goes on behind a run that was cancelled or paused before its turn."""
 
     async def test_the_next_of_the_session_is_admitted(self, store: Store) -> None:

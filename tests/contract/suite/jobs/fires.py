@@ -1,4 +1,4 @@
-"""Firing jobs: what is due, and that each fire is written once, whoever tries and however often."""
+"""Firing jobs: which are due, and that each fire is written once, however many processes try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who hears that a job is due sooner, and that a lost answer about jobs costs nothing."""
+"""Which workers are woken when a job is due sooner; and repeated calls after a lost reply about jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def busy(store: Store) -> Hand:
     return hand
 
 
-class TestJobWakes(Part):
+class TestJobWakeups(Part):
     """`StepReply.fires_in`, and wake-ups for jobs."""
 
     async def test_a_step_tells_when_the_first_job_is_due(self, store: Store, clock: FakeClock) -> None:

@@ -1,4 +1,4 @@
-"""Keeping jobs: made, listed, changed by who has read them as they are, and forgotten."""
+"""Jobs in the store: added, listed, changed if the version is the newest, and removed."""
 
 from __future__ import annotations
 

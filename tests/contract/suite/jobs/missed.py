@@ -21,7 +21,7 @@ from tests.support.invariants import all_runs
 from tests.support.jobs import fire_due, kept_job
 
 
-class TestMadeUpFor(Part):
+class TestMissedFires(Part):
     """Fires that were missed and are made up for."""
 
     @pytest.mark.parametrize("overlap", list(Overlap))

@@ -28,7 +28,7 @@ ACCEPTED, STEERED = ReceiptOutcome.ACCEPTED, ReceiptOutcome.STEERED
 HEEDED = [Mode.QUEUE, Mode.COLLECT, Mode.STEER]
 
 
-class TestWhileWaitingAnswer(Part):
+class TestAnswerByMessage(Part):
     """`while_waiting="answer"`."""
 
     @pytest.mark.parametrize("mode", HEEDED)

@@ -33,7 +33,7 @@ async def due_in(store: Store, clock: FakeClock, run_id: str) -> float:
     return ((await store.get(run_id)).due_at.timestamp() * SECOND - clock.now()) / SECOND
 
 
-class TestWindows(Part):
+class TestDebounce(Part):
     """`SessionPolicy.debounce` and `max_wait`."""
 
     async def test_messages_inside_the_window_become_one_run(self, store: Store, clock: FakeClock) -> None:

@@ -1,4 +1,4 @@
-"""Returning: what a called run leaves with its caller when it ends, however it ends and whatever the caller does then.
+"""Call results: what a called run leaves with its caller when it ends.
 
 The outcome is a memo under the name of the call: the result or, for every other end, the state, the reason and the
 message of the failure. What is not an end (a retry, a crash) is not told. A caller that waits for this run goes on, or
@@ -91,7 +91,7 @@ OUTCOMES = [
 ]
 
 
-class TestReturning(Part):
+class TestCallResults(Part):
     """The memos of calls, and how callers go on."""
 
     async def test_its_result_is_kept_and_the_caller_goes_on(self, store: Store) -> None:

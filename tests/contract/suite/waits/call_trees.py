@@ -1,4 +1,4 @@
-"""Families: a run that ends takes along what it has called.
+"""Call trees: the end of a run also ends the runs that it has called.
 
 Nobody waits any more for what a run called once that run has ended, by whatever means: its result, its failure, a
 cancel, a stop of its session, a message that came instead of an answer, a deadline. In the same step every called run
@@ -73,7 +73,7 @@ async def both_running(store: Store) -> tuple[Hand, Claimed, Claimed]:
     return hand, runs["a"], runs[child.id]
 
 
-class TestFamilies(Part):
+class TestCallTrees(Part):
     """What the end of a run does to those it has called."""
 
     @pytest.mark.parametrize("end", MEANS, ids=named)

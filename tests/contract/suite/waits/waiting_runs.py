@@ -69,7 +69,7 @@ async def reset(store: Store) -> None:
 ENDS = [cancelled, abandoned, swept, stopped, all_stopped, reset]
 
 
-class TestWaiting(Part):
+class TestWaitingRuns(Part):
     """`ControlStore` and `SessionStore` on runs that wait."""
 
     @pytest.mark.parametrize("end", ENDS, ids=named)

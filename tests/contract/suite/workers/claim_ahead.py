@@ -1,7 +1,7 @@
-"""Lending: the next step of a resting worker may be done for it, and nobody can tell but by the time it takes.
+"""Claiming ahead: a store may make the next step of an idle worker for it; only the time it takes shows that.
 
-A store may ignore that a worker lends. So these tests say what holds in either case: the worker, once woken, makes the
-step that it lent, and has what it would have got.
+A store need not do this. The tests state what holds in either case: the worker, once woken, makes the step that it has
+offered, and receives what it would have received.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wake-ups: whoever rests hears of work, once, and nobody hears who need not."""
+"""Wake-ups: an idle worker is woken when there is work, once, and no other worker is."""
 
 from __future__ import annotations
 
