@@ -12,7 +12,7 @@ from typing import Any
 from laneway.core.common.instants import MICRO, SECOND
 
 START = 1_767_225_600 * SECOND  # 2026-01-01, midnight UTC
-QUIET = 20  # turns of the loop after which whoever was woken is taken to have come to rest
+QUIET = 20  # turns of the loop in which woken tasks are expected to finish their work
 
 
 class FakeClock:
@@ -34,18 +34,18 @@ class FakeClock:
         return self._wall
 
     def monotonic(self) -> float:
-        """Return the seconds by which the clock was advanced since it was made."""
+        """Return the seconds by which the clock was advanced so far."""
         return self._elapsed / SECOND
 
     @property
     def sleepers(self) -> int:
-        """How many sleep on the clock."""
+        """The number of tasks that sleep on the clock."""
         return sum(not sleeper.done() for _, _, sleeper in self._sleepers)
 
     def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
-        """Return once the clock was advanced so far; at the loop's next turn if there is nothing to wait for.
+        """Return once the clock was advanced by `seconds`; at the loop's next turn if they are 0 or less.
 
-        Counted from the call: a task that is to sleep begins a turn later, and the clock may have moved by then.
+        The time counts from the call, not from the first `await`: the clock may move between both.
         """
         if seconds <= 0:
             return asyncio.sleep(0)
@@ -54,7 +54,7 @@ class FakeClock:
         return _woken(sleeper)
 
     async def advance(self, by: timedelta | float) -> None:
-        """Move both clocks on, stopping at every sleeper's time to wake it and let the loop run."""
+        """Advance both clocks; stop at each sleeper's time to wake it and let the loop run."""
         goal = self._elapsed + _micros(by)
         if goal < self._elapsed:
             raise ValueError(f"cannot advance by {by}: monotonic time never goes back; use step for the wall clock")
@@ -69,7 +69,7 @@ class FakeClock:
         await _let_run()
 
     def step(self, by: timedelta | float) -> None:
-        """Set the wall clock on, or back, by so much; monotonic time and sleepers know nothing of it."""
+        """Move the wall clock forward or back; monotonic time and sleepers are not affected."""
         self._wall += _micros(by)
 
     def _move_to(self, elapsed: int) -> None:

@@ -1,4 +1,4 @@
-"""A worker moved by hand: it claims, settles and repeats what a test tells it to."""
+"""A worker under the control of a test: each claim, settlement and repeat is a call."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def new_run(
 ) -> NewRun:
     """Return a submission; `args` is the value itself, `delay` is in seconds.
 
-    A session's queue takes a thousand unless the test gives a policy: most tests are not about its cap.
+    The cap of a session's queue is 1,000 unless the test gives a policy: most tests are not about the cap.
     """
     if policy is None and session is not None:
         policy = SessionPolicy(max_concurrent=max_concurrent, cap=1000)
@@ -76,7 +76,7 @@ def new_run(
 
 
 class Fields(TypedDict, total=False):
-    """What `new_run` takes beside an id."""
+    """The options of `new_run`, without the id."""
 
     task: str
     args: object
@@ -95,19 +95,19 @@ class Fields(TypedDict, total=False):
 
 
 def new_runs(number: int, prefix: str, **fields: Unpack[Fields]) -> list[NewRun]:
-    """Return so many submissions alike, with ids made of `prefix` and a number."""
+    """Return `number` submissions that differ only in their ids, made of `prefix` and a number."""
     return [new_run(f"{prefix}-{index:05d}", **fields) for index in range(number)]
 
 
 def error(message: str = "no", kind: str = "error") -> Failure:
-    """Return a failure as an executor would record it."""
+    """Return a failure as an executor records it."""
     return Failure(kind, "ValueError", message)
 
 
 class Hand:
-    """One incarnation under a test's control. It keeps the call number, its last step and how often it was woken.
+    """One incarnation under the control of a test. It has the call number, its last step and the count of wake-ups.
 
-    As a worker must, it uses no new number while a step is unanswered: after an error only `repeat_last` is right.
+    Like a worker, it must not use a new call number before a step is answered: after an error, call `repeat_last`.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Hand:
         self.last, self._last = Step(name, 0), 0
 
     async def register(self) -> Hand:
-        """Register with the store; return the hand itself."""
+        """Register with the store; return self."""
         await self.store.register(self.incarnation, self._wake)
         return self
 
@@ -136,9 +136,9 @@ class Hand:
         self._rung.set()
 
     async def hears(self, within: float = 2.0) -> bool:
-        """Tell whether the worker was woken since it last went to rest, or is within so many real seconds.
+        """Return whether the worker was woken since it last became idle, or is within `within` real seconds.
 
-        A store may ring from a thread of its own, a moment later.
+        A store may wake it from a thread of its own, a moment later.
         """
         return self._rung.is_set() or await asyncio.to_thread(self._rung.wait, within)
 
@@ -155,7 +155,7 @@ class Hand:
         overdue: Sequence[tuple[int, int]] = (),
         offers_next: bool = False,
     ) -> StepReply:
-        """Make a new step and return the answer."""
+        """Make a new step and return the reply."""
         call, going_on = self.last.call + 1, (list(saved), list(overdue))
         last = self._last
         self.last = Step(
@@ -164,7 +164,7 @@ class Hand:
         return await self.repeat_last()
 
     async def repeat_last(self) -> StepReply:
-        """Send the last step again, as a worker does that got no answer."""
+        """Send the last step again, as a worker does that received no reply."""
         reply = await self.store.step(self.last)
         if reply.claimed or (named_in(self.last) and reply.moved is None):
             self._last = self.last.call
@@ -175,7 +175,7 @@ class Hand:
         return (await self.step(room=room)).claimed
 
     async def rest(self, room: int = 1) -> StepReply:
-        """Claim up to `room` runs and rest, to be woken, if that leaves room."""
+        """Claim up to `room` runs; if slots stay free, be idle until woken."""
         self._rung.clear()
         return await self.step(room=room, park=True)
 
@@ -195,7 +195,7 @@ class Hand:
         read: int = 0,
         throttled: bool | None = None,
     ) -> Result:
-        """Return what this worker would write about a run that ended so, with so many messages of its inbox read."""
+        """Return the result that this worker would write for this outcome; `read` messages of its inbox were read."""
         return Result(run.number, run.fence, settle(run, outcome, self.policy, drafts), read, throttled)
 
     async def settle(self, runs: Iterable[Claimed], outcome: Outcome, *, room: int = 0, read: int = 0) -> StepReply:
@@ -205,12 +205,12 @@ class Hand:
     async def succeed(
         self, *runs: Claimed, value: object = None, room: int = 0, read: int = 0, leaving: Sequence[NewRun] = ()
     ) -> StepReply:
-        """Settle these runs as succeeded; `leaving` is what their handlers held back until then."""
+        """Settle these runs as succeeded; `leaving` are the runs that their handlers held back until then."""
         text = codec.to_json(value, "the result", codec.RESULT_LIMIT)
         return await self.settle(runs, Succeeded(text, tuple(leaving)), room=room, read=read)
 
     async def fail(self, *runs: Claimed, failure: Failure | None = None, room: int = 0) -> StepReply:
-        """Settle these runs as failed attempts; the policy says if they are tried again."""
+        """Settle these runs as failed attempts; the policy decides about a retry."""
         return await self.settle(runs, Failed(failure or error()), room=room)
 
     async def release(self, *runs: Claimed, room: int = 0) -> StepReply:
@@ -218,7 +218,7 @@ class Hand:
         return await self.settle(runs, Released(), room=room)
 
     async def snooze(self, *runs: Claimed, delay: float, room: int = 0) -> StepReply:
-        """Put these runs off by so many seconds."""
+        """Settle these runs as snoozed for `delay` seconds."""
         return await self.settle(runs, Snoozed(round(delay * 1_000_000)), room=room)
 
     async def pause(self, *runs: Claimed, room: int = 0) -> StepReply:
@@ -234,7 +234,7 @@ class Hand:
         return await self.settle([run], waits(*things), room=room)
 
     async def lapse(self, *runs: Claimed, room: int = 0) -> StepReply:
-        """Settle the leases of the dead that `reclaim` handed over."""
+        """Settle the leases of dead workers that `reclaim` returned."""
         return await self.settle(runs, Lapsed(), room=room)
 
     async def emit(self, run: Claimed, kind: str, *data: object) -> StepReply:
@@ -252,19 +252,19 @@ class Hand:
         return await self.step(saved=[Saved(run.number, run.fence, memo=memo) for memo in memos])
 
     async def overdue(self, *runs: Claimed) -> StepReply:
-        """Tell that these runs are out of time."""
+        """Report that these runs have exceeded their time-out."""
         return await self.step(overdue=[(run.number, run.fence) for run in runs])
 
     # Liveness
 
     def renew(self) -> RenewReply:
-        """Stay alive."""
+        """Renew the incarnation."""
         return self.store.renew(self.name)
 
     async def reclaim(self, *gone: str, limit: int = 500) -> ReclaimReply:
-        """Take over from the dead."""
+        """Take over the leases of dead workers."""
         return await self.store.reclaim(self.name, gone, limit=limit)
 
     async def leave(self) -> None:
-        """Say good-bye."""
+        """Report that this worker has stopped."""
         await self.store.leave(self.name)

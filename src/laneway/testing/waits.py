@@ -1,4 +1,4 @@
-"""What a handler under a test's control waits for, and what it keeps, in the form in which a worker writes it."""
+"""Questions, calls and memos of a handler, in the form in which a worker writes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MINUTE = 60.0
 
 
 def question(name: str = "ok", *, timeout: float = MINUTE, about: str = "", until: int | None = None) -> Question:
-    """Return a question of that name; `timeout` is in seconds, `until` is set of one that was asked before."""
+    """Return a question of that name; `timeout` is in seconds; `until` is set if the question was asked before."""
     return Question(name=name, question=f"{name}?", timeout=round(timeout * 1_000_000), about=about, until=until)
 
 
@@ -23,7 +23,7 @@ def waits(*things: str | Question | NewRun) -> Waits:
 
 
 def called(new: NewRun) -> Called:
-    """Return how a run waits for what it has called with this submission."""
+    """Return the entry for a called run in the wait of its caller."""
     ties = new.ties or RunLinks()
     return Called(name=ties.call or "", run_id=new.id, about=ties.about, tries=ties.tries)
 

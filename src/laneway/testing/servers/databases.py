@@ -1,4 +1,4 @@
-"""Empty databases on a PostgreSQL server, whoever started it."""
+"""Empty databases on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ class Postgres(Protocol):
 
     @property
     def url(self) -> str:
-        """A database of it that is there already, by which others are made."""
+        """The address of an existing database, from which others are created."""
 
     def execute(self, statement: str, *parameters: object) -> list[Row]:
-        """Let it execute one statement by itself and return the rows. Needs psycopg, and raises its errors."""
+        """Execute one statement on its own connection and return the rows. Needs psycopg, and raises its errors."""
 
     def database(self) -> AbstractContextManager[str]:
-        """Make an empty database, give its URL and drop it after the block, whoever is still connected."""
+        """Create an empty database, yield its URL, and drop it after the block, even if others are connected."""
 
 
 class GivenPostgres:
-    """A server that somebody else started, and that others may use: only databases of our own are made and dropped."""
+    """A server that others may use, too: only databases of our own are created and dropped."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def execute(self, statement: str, *parameters: object) -> list[Row]:
-        """Let it execute one statement by itself and return the rows. Needs psycopg, and raises its errors."""
+        """Execute one statement on its own connection and return the rows. Needs psycopg, and raises its errors."""
         return execute(self.url, statement, *parameters)
 
     def database(self) -> AbstractContextManager[str]:
-        """Make an empty database, give its URL and drop it after the block, whoever is still connected."""
+        """Create an empty database, yield its URL, and drop it after the block, even if others are connected."""
         return fresh_database(self.url)
 
     def trouble(self) -> Exception | None:
@@ -54,7 +54,7 @@ class GivenPostgres:
 
 @contextmanager
 def fresh_database(url: str, is_up: Callable[[], bool] = lambda: True) -> Iterator[str]:
-    """Make an empty database on the server of the URL, give its URL, and drop it if the server is up then."""
+    """Create an empty database on the server, yield its URL, and drop it after the block if the server is up."""
     name = f"laneway_test_{secrets.token_hex(8)}"
     execute(url, f'CREATE DATABASE "{name}" TEMPLATE template0')
     try:

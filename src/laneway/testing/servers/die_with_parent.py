@@ -1,11 +1,11 @@
-"""Become a program that dies with who asked for it: `python die_with_parent.py PARENT USER GROUP PROGRAM ARGUMENT...`.
+"""Become a program that ends with its parent: `python die_with_parent.py PARENT USER GROUP PROGRAM ARGUMENT...`.
 
-A watcher is left beside the program, which keeps the process id of this one. It waits for either of them to end, by
-kill -9 too, and takes the program and its children along with its parent. It goes by processes: a parent's thread that
-ends and children that the parent leaves behind mean nothing to it.
+The program keeps the id of this process; a watcher process stays beside it. The watcher waits until the parent or the
+program has ended, also by kill -9; if it was the parent, it kills the program and its children. It watches processes:
+neither the end of a thread of the parent nor children that the parent leaves behind matter.
 
-USER and GROUP are numbers. Who is root may name others than its own: they are changed to here, because the others may
-be unable to read the Python that executes this.
+USER and GROUP are numbers. Root may name others than its own: this process changes to them, because they may be unable
+to read the Python that executes this file.
 """
 
 import os
@@ -14,18 +14,18 @@ import signal
 import sys
 import time
 
-LOOK_EVERY = 0.2  # seconds, where the system cannot tell of the end of a process that is not a child
-ENDED = ("Z", "X")  # the states of processes that are only waiting to be counted
+LOOK_EVERY = 0.2  # seconds, on systems that cannot report the end of a process that is not a child
+ENDED = ("Z", "X")  # the states of processes that have ended and are not yet removed
 
 
 def main() -> None:
-    """Leave the watcher behind and become the program."""
+    """Start the watcher and become the program."""
     parent, user, group = map(int, sys.argv[1:4])
     program = os.getpid()
     if os.fork() == 0:
         _watch(parent, program)
         os._exit(0)
-    # Race: the parent may have ended before the watcher looked, and its number may be another's by now.
+    # Race: the parent may have ended before the watcher looked, and another process may have its id by now.
     if os.getppid() != parent:
         sys.exit("the process that started this is gone")
     if user != os.getuid():
@@ -39,7 +39,7 @@ def _watch(parent: int, program: int) -> None:
     try:
         _wait_for_one_of(parent, program)
     finally:
-        # Whoever has another parent by now has outlived the program, whose number may be another's.
+        # If this watcher has another parent, the program has ended, and another process may have its id.
         if os.getppid() == program:
             os.kill(program, signal.SIGSTOP)  # from here on it starts no more children
             for child in children(program):

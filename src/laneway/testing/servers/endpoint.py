@@ -1,4 +1,4 @@
-"""The few commands that a test server is asked, over a plain socket: so that starting one needs no client library."""
+"""Commands to a test server over a plain socket, so that starting one needs no client library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CommandRefused(Exception):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where one server listens, and what it asks for first."""
+    """The address of one server, and its login."""
 
     host: str
     port: int
@@ -30,7 +30,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, url: str) -> Endpoint:
-        """Read it from a `redis://` or `rediss://` URL, or `valkey://` or `valkeys://`."""
+        """Parse a `redis://` or `rediss://` URL, or `valkey://` or `valkeys://`."""
         parts = urlsplit(url)
         user, password = (unquote(text) if text else None for text in (parts.username, parts.password))
         host, port, database = parts.hostname or "localhost", parts.port or 6379, int(parts.path.strip("/") or 0)

@@ -20,13 +20,13 @@ from laneway.testing.servers.endpoint import CommandRefused, Endpoint, Reply
 
 HOST = "127.0.0.1"
 DIE_WITH_PARENT = Path(__file__).with_name("die_with_parent.py")
-PATIENCE = 30.0  # seconds until a server that does not come up is given up; it takes a twentieth of one
+PATIENCE = 30.0  # seconds to wait for a server to start; one needs about 0.05
 BETWEEN_LOOKS = 0.005
-TRIES = 20  # at a free port
+TRIES = 20  # to find a free port
 TAIL = 2_000  # characters of a server's log that an error shows
 
-# Below the ports that systems give to outgoing connections, so that nobody has the port when a server is restarted;
-# and so that the cluster's own port, 10,000 above, exists.
+# Below the ports that systems give to outgoing connections, so that the port is free when a server is restarted, and
+# low enough for the bus port of a cluster, which is 10,000 higher.
 PORTS = range(10_000, 22_000)
 BUS = 10_000
 
@@ -35,13 +35,13 @@ QUIET = {"save": "", "appendonly": "no", "daemonize": "no", "repl-diskless-sync-
 
 
 class PortTaken(Exception):
-    """Somebody else listens on the port."""
+    """Another process listens on the port."""
 
 
 class ValkeyServer:
     """A server process under the test's control. It ends with the process that started it, at the latest.
 
-    `url` is what laneway takes, `command` asks the server something without any client, `log` is what it has said.
+    `url` is its address for laneway, `command` sends it a command without a client library, `log` is its log.
     """
 
     def __init__(self, port: int, directory: Path, config: Mapping[str, str], *arguments: str) -> None:
@@ -54,7 +54,7 @@ class ValkeyServer:
         directory.mkdir(parents=True, exist_ok=True)
         lines = {"port": str(port), "bind": HOST, "dir": str(directory), **config}
         text = "".join(f"{name} {value or EMPTY}\n" for name, value in lines.items())
-        self._file.write_text(text, encoding="utf-8")  # a sentinel writes it itself from then on
+        self._file.write_text(text, encoding="utf-8")  # a sentinel rewrites it later
         self._process = self._start()
 
     @property
@@ -69,7 +69,7 @@ class ValkeyServer:
 
     @property
     def log(self) -> str:
-        """What it has said so far."""
+        """Its log so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def command(self, *words: str | int) -> Reply:
@@ -86,15 +86,15 @@ class ValkeyServer:
         self._process.wait()
 
     def stop(self) -> None:
-        """Let it stand still: connections are kept, and nothing is answered."""
+        """Suspend it: connections stay open, and it answers nothing."""
         self._process.send_signal(signal.SIGSTOP)
 
     def cont(self) -> None:
-        """Let it go on after `stop`."""
+        """Continue it after `stop`."""
         self._process.send_signal(signal.SIGCONT)
 
     def restart(self) -> None:
-        """Start it again on the same port and in the same folder; one that is alive is shut down in order first."""
+        """Start it again on the same port and in the same folder; one that is alive is terminated first."""
         if self.alive:
             self.cont()
             self._process.terminate()
@@ -116,7 +116,7 @@ class ValkeyServer:
 
     def _answers(self, pid: int) -> bool:
         try:
-            # Whoever had the port before us would answer, too.
+            # Another server on that port would answer, too.
             return self._endpoint.ask("PING", timeout=1) == "PONG" and self.facts("server")["process_id"] == str(pid)
         except (OSError, CommandRefused):
             return False
@@ -135,7 +135,7 @@ def start_bound(
     group: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program that dies with this process, in the folder of its log."""
+    """Start a program that ends with this process, in the folder of its log."""
     who = (os.getuid() if user is None else user, os.getgid() if group is None else group)
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -145,7 +145,7 @@ def start_bound(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # Ctrl-C is for the test, not for its server
+            start_new_session=True,  # Ctrl-C must not reach the server
         )
 
 
@@ -164,16 +164,16 @@ def start(port: int | None, directory: Path, config: Mapping[str, str], *argumen
         try:
             return ValkeyServer(port or free_port(), directory, {**QUIET, **config}, *arguments)
         except PortTaken as error:
-            # Race: a port that was free when we looked may be another's by the time the server asks for it.
+            # Race: a port that was free may be taken before the server binds it.
             if port:
                 raise NoServer(str(error)) from None
     raise NoServer(f"found no free port in {TRIES} tries")
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now. Raises NoServer."""
+    """Return a port that is free now. Raises NoServer."""
     for _ in range(TRIES * 10):
-        # Not `random`: tests seed it, and processes that run side by side would all draw the same.
+        # Not `random`: tests seed it, and processes that run at once would all draw the same port.
         port = PORTS[secrets.randbelow(len(PORTS))]
         if all(map(_is_free, (port, port + BUS))):
             return port
@@ -191,7 +191,7 @@ def _is_free(port: int) -> bool:
 
 
 class Folder:
-    """The folder of a server: the one that was named, which is kept, or a private one, which goes at the end."""
+    """The folder of a server: a named one, which is kept, or a private one, which is deleted at the end."""
 
     def __init__(self, named: Path | None) -> None:
         self.path = named or Path(tempfile.mkdtemp(prefix="laneway-server-"))
