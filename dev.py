@@ -42,7 +42,12 @@ _CHECKS = ("mypy &", "ruff format --check .", "ruff check .", "lint-imports --no
 COMMANDS: dict[str, tuple[str, ...]] = {
     "help": ("Show this list.",),
     "demo": ("Run laneway's demo.", "python -m laneway demo ARGS"),
-    "test": ("Run the checks and all tests but the long ones.", *_CHECKS, f"python {_PYTEST} -p tests.memory ARGS", _ALONE),
+    "test": (
+        "Run the checks and all but the long tests.",
+        *_CHECKS,
+        f"python {_PYTEST} -p tests.memory ARGS",
+        _ALONE,
+    ),
     "test-matrix": ("Run the contract on other versions of Redis and PostgreSQL.", "python -m tests.matrix ARGS"),
     "check": ("Check format, lint, imports and types.", *_CHECKS),
     "coverage": (
