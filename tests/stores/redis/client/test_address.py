@@ -1,4 +1,4 @@
-"""Addresses of Redis stores: what is read from them, and what is said of bad ones."""
+"""Addresses of Redis stores: how they are parsed, and the errors of bad ones."""
 
 from __future__ import annotations
 

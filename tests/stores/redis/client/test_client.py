@@ -1,4 +1,4 @@
-"""Calls to real servers: whose answer is whose, from whatever loop and thread."""
+"""Calls to real servers, from any loop and thread: each caller gets its own reply."""
 
 from __future__ import annotations
 

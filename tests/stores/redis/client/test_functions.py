@@ -1,4 +1,4 @@
-"""The functions of a Redis server are made before somebody waits for them."""
+"""A Redis server has its functions before a caller has to wait for them."""
 
 import pytest
 

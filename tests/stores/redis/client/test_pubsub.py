@@ -1,4 +1,4 @@
-"""Wake-ups from real servers: they come, they come again after a server's death, and silence is noticed."""
+"""Subscriptions at real servers: they take effect again after a restart, and silence is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts are put together from files by what they need."""
+"""Scripts are assembled from the files that they need."""
 
 from __future__ import annotations
 

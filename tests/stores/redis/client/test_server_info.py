@@ -1,4 +1,4 @@
-"""What is told of a server: what it keeps over a restart, and what is dangerous about it."""
+"""What is reported about a server: what a restart keeps, and what is dangerous."""
 
 from __future__ import annotations
 

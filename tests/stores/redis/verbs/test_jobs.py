@@ -1,4 +1,4 @@
-"""What is particular to Redis about jobs: what the scripts restate, the keys, who wins, and servers that are full."""
+"""Jobs on Redis: rules that scripts restate, keys, concurrent fires, and servers that are full."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Upkeep of a Redis store: finding out what is wrong with it, setting that right, examining it."""
+"""Upkeep of a Redis store: check, repair, examine, prune and trim it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

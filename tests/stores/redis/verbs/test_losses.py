@@ -1,4 +1,4 @@
-"""Whatever a Redis store loses of its lists and counts, a repair brings back: nothing that was accepted is stranded."""
+"""A repair restores whatever lists and counts a Redis store has lost: no accepted run is stranded."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A server whose memory is full takes no new runs, and lets those that it has go on to their end."""
+"""A server whose memory is full takes no new runs; those that it has go on."""
 
 from __future__ import annotations
 

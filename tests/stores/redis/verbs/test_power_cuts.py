@@ -1,4 +1,4 @@
-"""A Redis store that has lost its last moment, as after a power cut: a worker's steps are gone that it was answered."""
+"""A Redis store that has lost its last moment, as after a power cut: steps are gone that workers got replies to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The straight way into a Redis store leads where the long one does."""
+"""The fast path of submissions to Redis leaves the same behind as the ordinary path."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -60,7 +60,7 @@ async def contents(url: str, clock: FakeClock, *batches: Sequence[NewRun]) -> tu
 
 
 @pytest.mark.parametrize("name", BATCHES)
-async def test_a_batch_leaves_the_same_behind_whichever_way_it_goes(
+async def test_a_batch_leaves_the_same_behind_on_both_paths(
     name: str, redis_url: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     straight = await contents(f"{redis_url}-straight", clock, BATCHES[name])
@@ -107,7 +107,7 @@ def test_submissions_that_are_not_plain_go_alone() -> None:
     assert [item[0] for item in items] == ["a", "b", "c"]
 
 
-def test_submissions_that_say_they_are_alike_go_as_others_do() -> None:
+def test_a_uniform_batch_is_encoded_as_its_submissions_are() -> None:
     three, twice = (UniformBatch("noop", "main", ids, ["{}"] * len(ids)) for ids in (["a", "b", "c"], ["a", "b", "a"]))
 
     assert encode.batch(three) == encode.batch(list(three))

@@ -1,4 +1,4 @@
-"""Reading a Redis store where it is large: listing, ids, and long logs cost what they bring, not what there is."""
+"""Reading a large Redis store: the cost of lists, ids and logs depends on what they return, not on what is stored."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Lending on Redis: the script of a submission claims for who rests and listens, and its wake-up brings the answer."""
+"""Claim-ahead on Redis: a submission claims for an idle worker that listens, and the wake-up brings the reply."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def state(store: Store, run: str) -> RunState:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-async def test_a_submission_claims_for_who_rests_and_tells_it_the_answer(two: Two, *, elsewhere: bool) -> None:
+async def test_a_submission_claims_for_an_idle_worker_and_sends_it_the_reply(two: Two, *, elsewhere: bool) -> None:
     told = Told()
     hand = await lending(two.one, told)
 
@@ -57,7 +57,7 @@ async def test_a_submission_claims_for_who_rests_and_tells_it_the_answer(two: Tw
     assert await state(two.one, "a") is RunState.SUCCEEDED
 
 
-async def test_what_goes_the_long_way_in_is_claimed_as_well(two: Two) -> None:
+async def test_a_submission_on_the_ordinary_path_is_claimed_as_well(two: Two) -> None:
     told = Told()
     await lending(two.one, told)
 
@@ -79,7 +79,7 @@ async def test_what_goes_the_long_way_in_is_claimed_as_well(two: Two) -> None:
         [new_run("long", args={"much": "x" * 2000}), *new_runs(3, "ann", user="ann", priority=3)],
     ],
 )
-async def test_a_step_that_was_lent_leaves_what_a_step_leaves(
+async def test_a_step_made_ahead_leaves_what_a_step_leaves(
     two: Two, redis_url: str, clock: FakeClock, news: list[NewRun]
 ) -> None:
     async def left(store: RedisStore, *, offers_next: bool) -> tuple[StepReply, list[object]]:
@@ -96,7 +96,7 @@ async def test_a_step_that_was_lent_leaves_what_a_step_leaves(
     await plain.close()
 
 
-async def test_an_answer_that_is_too_long_to_be_sent_is_asked_for(two: Two) -> None:
+async def test_a_reply_that_is_too_long_for_a_wake_up_comes_with_the_next_step(two: Two) -> None:
     told = Told()
     hand = await lending(two.one, told)
 
@@ -107,7 +107,7 @@ async def test_an_answer_that_is_too_long_to_be_sent_is_asked_for(two: Two) -> N
     assert [run.id for run in await hand.claim()] == ["a"]
 
 
-async def test_a_worker_that_nobody_listens_for_is_given_nothing(two: Two) -> None:
+async def test_a_worker_whose_process_does_not_listen_gets_nothing(two: Two) -> None:
     await lending(two.one, Told())
     await two.one.close()
 
@@ -116,7 +116,7 @@ async def test_a_worker_that_nobody_listens_for_is_given_nothing(two: Two) -> No
     assert await state(two.other, "a") is RunState.PENDING
 
 
-async def test_who_has_room_for_all_lets_the_others_rest(two: Two) -> None:
+async def test_a_worker_with_room_for_all_leaves_the_others_idle(two: Two) -> None:
     told = [Told() for _ in range(3)]
     for index, standby in enumerate(told):
         hand = Hand(two.one, f"w{index}")
@@ -135,7 +135,7 @@ async def test_who_has_room_for_all_lets_the_others_rest(two: Two) -> None:
     assert [each.heard.empty() for each in told] == [True, True, True]
 
 
-async def test_what_one_leaves_wakes_the_others(two: Two) -> None:
+async def test_runs_that_one_worker_leaves_wake_the_others(two: Two) -> None:
     told = [Told() for _ in range(2)]
     hands = [Hand(two.one, f"w{index}") for index in range(2)]
     for hand, standby in zip(hands, told, strict=True):
@@ -151,7 +151,7 @@ async def test_what_one_leaves_wakes_the_others(two: Two) -> None:
     assert len(await hands[1].claim(2)) == 1
 
 
-async def test_a_repeat_of_the_step_before_brings_nothing_even_when_more_is_to_be_asked_for(two: Two) -> None:
+async def test_a_repeat_of_the_step_before_brings_nothing_even_if_there_is_more(two: Two) -> None:
     told = Told()
     hand = await lending(two.one, told, room=2)
 
@@ -165,7 +165,7 @@ async def test_a_repeat_of_the_step_before_brings_nothing_even_when_more_is_to_b
     assert await hand.step(room=2) == lent.reply
 
 
-async def test_one_that_stops_gives_back_what_it_was_given(two: Two) -> None:
+async def test_a_worker_that_stops_releases_what_was_claimed_for_it(two: Two) -> None:
     hand = await lending(two.one, Told())
     await two.other.submit([new_run("a")])
 
@@ -175,7 +175,7 @@ async def test_one_that_stops_gives_back_what_it_was_given(two: Two) -> None:
     assert await state(two.one, "a") is RunState.PENDING
 
 
-async def test_a_server_lends_nothing_that_was_lent_to_another(two: Two, redis_server: Server) -> None:
+async def test_a_server_makes_no_step_ahead_behind_one_that_it_has_not_made(two: Two, redis_server: Server) -> None:
     """After a fail-over, the worker's next step says whether the server has lost what it was answered."""
     told = Told()
     hand = await lending(two.one, told)
@@ -188,7 +188,7 @@ async def test_a_server_lends_nothing_that_was_lent_to_another(two: Two, redis_s
     assert [run.id for run in await hand.claim()] == ["a"]
 
 
-async def test_a_wake_up_of_another_laneway_only_wakes() -> None:
+async def test_a_wake_up_of_another_version_only_wakes() -> None:
     assert pushed_reply(b"") is None
     assert pushed_reply(b"\x92\x01\x90") is None
     assert pushed_reply(b"\x07") is None

@@ -1,4 +1,4 @@
-"""Runs that are started and succeed alike on Redis leave the same behind as those that go the long way."""
+"""The fast path of starts and successes on Redis leaves the same behind as the ordinary path."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -86,7 +86,7 @@ async def kept_in(raw: RawKeys) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("lane", "room"), [(MAIN, 3), (WIDE, 20)])
 @pytest.mark.parametrize("name", BATCHES)
-async def test_what_is_done_alike_is_what_the_long_way_does(
+async def test_the_fast_path_does_what_the_ordinary_path_does(
     name: str, lane: Lane, room: int, redis_url: str, clock: FakeClock
 ) -> None:
     found = []

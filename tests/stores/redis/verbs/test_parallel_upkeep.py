@@ -1,4 +1,4 @@
-"""Upkeep of a Redis store while others are at work on it, and at upkeep, too."""
+"""Upkeep of a Redis store while other clients use it, and do upkeep, too."""
 
 import asyncio
 from collections.abc import AsyncIterator
