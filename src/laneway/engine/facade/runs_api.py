@@ -163,7 +163,7 @@ class RunsApi(ABC):
         return await self._control.resume(run_id(run))
 
     async def retry(self, run: Receipt | Run | str) -> Receipt:
-        """Submit a run that has ended once more, as a new run whose `retry_of` is its id."""
+        """Submit a run that has ended once more, as a new run that names the old one."""
         self._refuse_if_shut()
         await self.open()
         return await self._control.retry(run_id(run))

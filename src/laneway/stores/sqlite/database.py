@@ -15,7 +15,7 @@ from typing import Any
 from laneway.stores.tables.sql.database import DuplicateError, Query
 from laneway.stores.tables.sql.statements import Row, texts
 
-TEXTS = texts(__package__)
+TEXTS = texts(__package__, lambda _, __: "?")
 
 # Rows per statement, largest first: few statements to prepare, and few calls for any number of rows.
 _SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)

@@ -202,7 +202,7 @@ class Sync(SyncBase):
         return returned
 
     def retry(self, run: Receipt | Run | str) -> Receipt:
-        """Submit a run that has ended once more, as a new run whose `retry_of` is its id."""
+        """Submit a run that has ended once more, as a new run that names the old one."""
         returned: Receipt = self._call(lambda: self._scheduler.retry(run))
         return returned
 

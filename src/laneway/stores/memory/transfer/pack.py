@@ -111,12 +111,9 @@ def _run(state: MemoryState, run: RunRecord, keys: tuple[KeyIn, ...]) -> RunIn:
     )
 
 
-# What has the same name and form in a record.
-SAME = (
-    *("number", "id", "task", "args", "lane", "user", "session", "priority", "accepted_at", "due_at", "state"),
-    *("attempt", "fence", "crashes", "started_at", "ended_at", "reason", "result", "retry_of", "arrival", "ties"),
-    *("wait", "call", "checkpoint", "prepared", "memos", "read"),
-)
+# The fields that have the same name and form in a record.
+_OTHERWISE = {"request", "log", "taken"}
+SAME = [name for name in RunIn.__struct_fields__ if name in RunRecord.__struct_fields__ and name not in _OTHERWISE]
 
 
 def _places(state: MemoryState) -> Iterator[Piece]:

@@ -40,7 +40,11 @@ def _numbered(text: str) -> StatementText:
     return StatementText(query, names, frozenset(_READ.findall(query)), frozenset(_WRITTEN.findall(query)))
 
 
-TEXTS = {name: _numbered(text) for name, text in texts("laneway.stores.postgres").items()}
+def _parameter(nth: int, kind: str) -> str:
+    return f"${nth}::{kind}"
+
+
+TEXTS = {name: _numbered(text) for name, text in texts("laneway.stores.postgres", _parameter).items()}
 
 
 class PostgresDatabase:

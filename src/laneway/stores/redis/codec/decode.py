@@ -36,6 +36,8 @@ _failure = msgspec.json.Decoder(Failure).decode
 _mark = msgspec.json.Decoder(Mark).decode
 
 _ACCEPTED = ReceiptOutcome.ACCEPTED
+# What stands among a record's rare fields in the same form as in a run.
+_COPIED = frozenset(Run.__struct_fields__) - {"request", "ties", "wait"}
 OUTCOMES = {outcome.value: outcome for outcome in ReceiptOutcome}
 
 
@@ -85,13 +87,11 @@ def run_of(shown: list[Any]) -> Run:
         ended_at=instant(ended_at) if ended_at else None,
         result=codec.from_json(result or long_result) if result or long_result else None,
         error=_failure(failure) if failure else None,
-        reason=more.get("reason"),
         worker=worker or None,
         request=Request(more["request"]) if "request" in more else None,
-        retry_of=more.get("retry_of"),
-        messages=more.get("messages", 0),
         ties=ties,
         wait=wait_of(more["wait"]) if state == RunState.WAITING else None,
+        **{name: value for name, value in more.items() if name in _COPIED},
     )
 
 

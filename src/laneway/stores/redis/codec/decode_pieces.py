@@ -107,10 +107,12 @@ def _lanes(
         )
 
 
-_SAME = (
-    *("number", "id", "task", "args", "lane", "accepted_at", "due_at", "user", "session", "priority", "attempt"),
-    *("fence", "crashes", "started_at", "ended_at", "reason", "result", "retry_of", "checkpoint", "prepared"),
-)
+# Fields that the scripts write in another form.
+_OTHERWISE = {
+    *("state", "error", "arrival", "ties", "request", "wait", "call", "log", "streamed", "memos", "taken", "read"),
+    "keys",
+}
+_SAME = [name for name in RunIn.__struct_fields__ if name not in _OTHERWISE]
 
 
 def run_in(facts: dict[str, Any]) -> Piece:

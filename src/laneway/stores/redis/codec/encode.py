@@ -7,6 +7,7 @@ short.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -61,26 +62,24 @@ def ids(news: Sequence[NewRun]) -> Sequence[str]:
 
 def submission(new: NewRun) -> list[Any]:
     """Return a submission in the form of `acceptance.read` in lua/rules/lifecycle/acceptance.lua."""
-    plain = [new.id, new.task, new.args, new.lane, new.user, new.session, new.priority]
+    plain = [*_first(new)]
     more = rare_fields(new)
     return [*plain, more] if more else plain
 
 
+_FIRST = ("id", "task", "args", "lane", "user", "session", "priority")
+_first = attrgetter(*_FIRST)
+_PACKED = ("arrival", "key", "patient", "ties")  # in another form
+_COPIED = [(one.name, one.default) for one in msgspec.structs.fields(NewRun) if one.name not in (*_FIRST, *_PACKED)]
+
+
 def rare_fields(new: NewRun) -> dict[str, Any]:
     """Return the fields that most submissions do not have, which `submission` puts at its end."""
-    more: dict[str, Any] = {}
-    if new.delay:
-        more["delay"] = new.delay
-    if new.due_at is not None:
-        more["due_at"] = new.due_at
-    if new.retry_of is not None:
-        more["retry_of"] = new.retry_of
+    more = {name: value for name, default in _COPIED if (value := getattr(new, name)) != default}
     if new.arrival is not None:
         more["arrival"] = _arrival(new.arrival)
     if new.key is not None:
         more["key"], more["digest"] = new.key, keys.digest(new.args)
-    if new.inside:
-        more["inside"] = True
     if not new.patient:
         more["impatient"] = True
     if new.ties is not None:

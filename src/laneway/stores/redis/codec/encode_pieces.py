@@ -63,11 +63,8 @@ def _job(piece: JobIn) -> list[Any]:
     return ["job", job.id, jobforms.written(job), jobforms.spec_text(job.spec), records]
 
 
-_SAME = (
-    *("number", "id", "task", "args", "lane", "accepted_at", "due_at", "user", "session", "priority", "state"),
-    *("attempt", "fence", "crashes", "started_at", "ended_at", "reason", "result", "retry_of", "call", "checkpoint"),
-    *("prepared", "request", "streamed", "read"),
-)
+_OTHERWISE = {"error", "arrival", "ties", "wait", "log", "memos", "taken", "keys"}
+_SAME = [name for name in RunIn.__struct_fields__ if name not in _OTHERWISE]
 
 
 def _run(piece: RunIn) -> list[Any]:

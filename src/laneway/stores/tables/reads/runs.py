@@ -26,7 +26,7 @@ from laneway.stores.tables.rows.run_row import decode_ties
 from laneway.stores.tables.rows.settings import ruled_names
 from laneway.stores.tables.runtime.wakeups import decode_incarnation
 from laneway.stores.tables.sql.database import Database
-from laneway.stores.tables.sql.statements import as_json, sql_names
+from laneway.stores.tables.sql.statements import RUN_FIELDS, as_json, sql_names
 from laneway.stores.tables.state.session_counts import SessionCounts
 
 _SQL = sql_names("runs")
@@ -142,7 +142,7 @@ def _open_start(
 
 
 def _run(*row: Any) -> Run:
-    facts = dict(zip(_COLUMNS, row, strict=True))
+    facts = dict(zip(RUN_FIELDS, row, strict=True))
     for name in ("accepted_at", "due_at", "started_at", "ended_at"):
         facts[name] = None if facts[name] is None else instant(facts[name])
     facts["state"] = RunState(facts["state"])
@@ -152,13 +152,6 @@ def _run(*row: Any) -> Run:
     facts["wait"] = None if facts["wait"] is None else waits.opened(facts["wait"])
     facts["error"] = None if facts["error"] is None else _failure(facts["error"])
     return Run(**facts)
-
-
-_COLUMNS = (
-    *("number", "id", "task", "args", "lane", "user", "session", "priority", "state", "attempt", "fence", "crashes"),
-    *("accepted_at", "due_at", "started_at", "ended_at", "result", "error", "reason", "worker"),
-    *("request", "retry_of", "messages", "ties", "wait"),
-)
 
 
 def _value(text: str | None) -> Any:

@@ -17,7 +17,7 @@ from laneway.core.transfer.pieces import KeyIn, RunIn, Taken
 from laneway.stores.tables.rows import waits
 from laneway.stores.tables.rows.run_row import decode_ties
 from laneway.stores.tables.sql.database import Database
-from laneway.stores.tables.sql.statements import sql_names
+from laneway.stores.tables.sql.statements import RUN_COLUMNS, sql_names
 
 _SQL = sql_names("pack")
 T = TypeVar("T")
@@ -60,9 +60,9 @@ def _grouped(
 
 
 def _run(row: tuple[Any, ...], belongings: dict[str, Texts], messages: list[Any]) -> RunIn:
-    facts = dict(zip(_COLUMNS, row, strict=True))
+    facts = dict(zip(_COLUMNS, row, strict=True))  # the newer due time replaces that of the table `run`
     last, streamed = facts.pop("last_chunk"), facts.pop("transient")
-    facts.pop("events")
+    del facts["events"], facts["rank"]
     facts["state"] = RunState(facts["state"])
     facts["call"] = facts["call"] or ""
     for name, opened in _TEXTS.items():
@@ -82,9 +82,9 @@ def _run(row: tuple[Any, ...], belongings: dict[str, Texts], messages: list[Any]
 
 
 _COLUMNS = (
-    *("number", "id", "task", "args", "lane", "user", "session", "priority", "accepted_at", "due_at", "state"),
-    *("attempt", "fence", "crashes", "started_at", "ended_at", "reason", "error", "result", "retry_of", "arrival"),
-    *("ties", "request", "wait", "call", "checkpoint", "prepared", "events", "last_chunk", "transient"),
+    *RUN_COLUMNS,
+    *("due_at", "state", "attempt", "fence", "crashes", "started_at", "ended_at", "reason", "error", "result"),
+    *("request", "wait", "call", "checkpoint", "prepared", "events", "last_chunk", "transient"),
 )
 _TEXTS: dict[str, Callable[[str], Any]] = {
     "error": _failure,

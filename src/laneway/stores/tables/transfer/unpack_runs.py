@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ from laneway.core.transfer.logs import chunks
 from laneway.core.transfer.pieces import KeyIn, RunIn
 from laneway.stores.tables.rows import memos
 from laneway.stores.tables.sql.database import Database
-from laneway.stores.tables.sql.statements import Row, sql_names
+from laneway.stores.tables.sql.statements import RUN_COLUMNS, Row, sql_names
 
 _SQL = sql_names("unpack")
 
@@ -47,8 +48,12 @@ def key_row(key: KeyIn, run_id: str, number: int, *, gone: bool = False) -> Row:
 
 
 def _run(run: RunIn) -> Row:
-    who = (run.number, run.id, run.task, run.lane, run.user, run.session, run.priority, run.retry_of)
-    return *who, _text(run.arrival), run.accepted_at, run.due_at, 0, run.args, _text(run.ties)
+    return tuple(_column(run, name) for name in RUN_COLUMNS)
+
+
+def _column(run: RunIn, name: str) -> Any:
+    value = getattr(run, name, 0)  # a piece has no rank: its place says where the run is
+    return _text(value) if isinstance(value, msgspec.Struct) else value
 
 
 def _outcome(run: RunIn, log: Sequence[tuple[int, int, str]]) -> Row | None:

@@ -1,12 +1,8 @@
--- What people read. Each verb reads in one snapshot. Columns of a run: number, id, task, args, lane, user, session,
--- priority, state, attempt, fence, crashes, accepted_at, due_at, started_at, ended_at, result, error, reason, worker,
--- request, retry_of, messages, ties, wait (the view `record`). A query finds runs by the table that tells their state
--- and joins the rest by LEFT JOIN, although the rows are always there: this stops the planner from beginning with all
--- runs that ever were.
+-- What people read. Each verb reads in one snapshot. The view `record` has a column for each field of a run.
 
 -- name: by_id
 -- Read the run of an id. Index: the unique id, then the primary keys.
-SELECT * FROM record WHERE id = $1;
+SELECT {run.fields} FROM record WHERE id = $1;
 
 -- name: by_prefix
 -- Find the ids that begin with this prefix. Index: the unique id, as a range.
@@ -14,7 +10,7 @@ SELECT id FROM run WHERE id >= $1 AND id < $2;
 
 -- name: by_numbers
 -- Read these runs, newest first. Index: the primary keys.
-SELECT * FROM record WHERE number = ANY (translate($1, '[]', '{}')::bigint[]) ORDER BY number DESC;
+SELECT {run.fields} FROM record WHERE number = ANY (translate($1, '[]', '{}')::bigint[]) ORDER BY number DESC;
 
 -- name: any
 -- Find runs of any state, newest first. Index: the primary key, from its end.

@@ -101,10 +101,8 @@ ON CONFLICT DO NOTHING;
 
 -- name: put_run
 -- Write a run. Index: the primary key, and the unique id.
-INSERT INTO run (number, id, task, lane, "user", session, priority, retry_of, arrival, accepted_at, due_at, rank,
-    args, ties)
-VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::text, $6::text, $7::int, $8::text, $9::text, $10::bigint,
-    $11::bigint, $12::bigint, $13::text, $14::text)
+INSERT INTO run ({run.names})
+VALUES ({run.values})
 ON CONFLICT DO NOTHING;
 
 -- name: put_outcome

@@ -1,5 +1,5 @@
--- needs: runtime/base, runtime/cached_hash, state/runs, state/new_runs, state/logs, state/memos, state/lanes
--- needs: rules/queue/turns, rules/queue/sessions, rules/queue/shelves, rules/inboxes, rules/queue/circuits
+-- needs: runtime/base, runtime/cached_hash, state/run_records, state/runs, state/new_runs, state/logs, state/memos
+-- needs: state/lanes, rules/queue/turns, rules/queue/sessions, rules/queue/shelves, rules/inboxes, rules/queue/circuits
 -- needs: rules/settings, state/job_records, state/fire_records
 -- Packing and unpacking the content of a store for a move, in the form of verbs/move_pack.py. Runs are tables by name,
 -- whatever their records look like; a missing value is false.
@@ -10,7 +10,7 @@ local PLAIN = {
   'number', 'id', 'task', 'lane', 'user', 'session', 'priority', 'state', 'fence', 'attempt', 'crashes', 'accepted_at',
   'due_at', 'started_at', 'ended_at',
 }
-local RARE = {'reason', 'request', 'retry_of', 'arrival', 'wait', 'call', 'read', 'streamed'}
+local RARE = run_records.MOVED
 local BESIDE_RUN = {ties = 'ties', error = 'failures', checkpoint = 'saved', prepared = 'prepared'}
 local AGAIN = 1
 

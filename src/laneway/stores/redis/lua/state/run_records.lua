@@ -17,28 +17,34 @@
 
 local run_records = {}
 
-local RARE = {
+-- Those that a move brings over as they are.
+run_records.MOVED = {
   'request',  -- what was requested of it while it is running or waiting: cancel, pause
   'reason',  -- why it ended as it did, or that it is on its last chance
-  'lapsed',  -- its worker died: `holder` settles it, `worker` executed it
-  'timed_out',  -- it was overdue
   'call',  -- the newest call that changed it from outside
-  'messages',  -- how many messages it took
-  'merged', 'steered', 'answered',  -- of these, by kind; the steered ones are its inbox
   'read',  -- how much of its inbox the newest attempt that ended has read
-  'cleared',  -- messages that are unread when it ends are dropped
-  'keyed',  -- the fields of hash `keys` that stand for it
   'arrival',  -- its session policy, until it joins the session
   'retry_of',  -- the id of the run that it tries again
-  'ties',  -- what rules need of its ties: `parent`, `call`, `tries`, `about`, `job` (its id), `by_hand`, `overlap`,
-           -- `follows` (it has `then` or `on_failure`), `session` (one that it names without joining it)
   'wait',  -- what it waits for, or waited for last: `questions` {name, question, timeout, about, until}, `calls`
            -- {name, run_id, about, tries}, `others` ids
+  'streamed',  -- its log has deltas
+}
+local RARE = {
+  'lapsed',  -- its worker died: `holder` settles it, `worker` executed it
+  'timed_out',  -- it was overdue
+  'messages',  -- how many messages it took
+  'merged', 'steered', 'answered',  -- of these, by kind; the steered ones are its inbox
+  'cleared',  -- messages that are unread when it ends are dropped
+  'keyed',  -- the fields of hash `keys` that stand for it
+  'ties',  -- what rules need of its ties: `parent`, `call`, `tries`, `about`, `job` (its id), `by_hand`, `overlap`,
+           -- `follows` (it has `then` or `on_failure`), `session` (one that it names without joining it)
   'memos', 'memoed',  -- how many memos it has, and how many it has ever written
   'saved', 'prepared', 'failed',  -- the hash of that name has a text of it
-  'streamed',  -- its log has deltas
   'spilled',  -- its log is in a stream of its own
 }
+for _, name in ipairs(run_records.MOVED) do
+  RARE[#RARE + 1] = name
+end
 
 -- Setting a rare field marks a run: of an unmarked one the rare fields need not be looked through.
 local Run = {__newindex = function(run, name, value)

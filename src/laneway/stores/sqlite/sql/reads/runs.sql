@@ -1,10 +1,8 @@
--- What people read. Each verb reads in one snapshot. Columns of a run: number, id, task, args, lane, user, session,
--- priority, state, attempt, fence, crashes, accepted_at, due_at, started_at, ended_at, result, error, reason, worker,
--- request, retry_of, messages, ties, wait (the view `record`).
+-- What people read. Each verb reads in one snapshot. The view `record` has a column for each field of a run.
 
 -- name: by_id
 -- Read the run of an id. Index: the unique id, then the primary keys.
-SELECT * FROM record WHERE id = ?;
+SELECT {run.fields} FROM record WHERE id = ?;
 
 -- name: by_prefix
 -- Find the ids that begin with this prefix. Index: the unique id, as a range.
@@ -12,7 +10,7 @@ SELECT id FROM run WHERE id >= ?1 AND id < ?2;
 
 -- name: by_numbers
 -- Read these runs, newest first. Index: the primary keys.
-SELECT * FROM record WHERE number IN (SELECT value FROM json_each(?)) ORDER BY number DESC;
+SELECT {run.fields} FROM record WHERE number IN (SELECT value FROM json_each(?)) ORDER BY number DESC;
 
 -- name: any
 -- Find runs of any state, newest first. Index: the primary key, from its end.

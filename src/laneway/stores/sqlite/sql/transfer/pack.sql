@@ -66,10 +66,9 @@ ORDER BY task, user, key LIMIT ?4;
 
 -- name: runs
 -- Read runs behind one. Index: the primary keys.
-SELECT run.number, id, task, run.args, lane, user, session, priority, accepted_at, coalesce(outcome.due_at, run.due_at),
-    coalesce(outcome.state, 'pending'), coalesce(attempt, 1), coalesce(fence, 0), coalesce(crashes, 0), started_at, outcome.ended_at,
-    reason, error, result, retry_of, arrival, ties, wait.request, wait.body, control.call, checkpoint.state, prepared.args,
-    outcome.events, outcome.log, transient.number
+SELECT {run.columns}, coalesce(outcome.due_at, run.due_at), coalesce(outcome.state, 'pending'), coalesce(attempt, 1),
+    coalesce(fence, 0), coalesce(crashes, 0), started_at, outcome.ended_at, reason, error, result, wait.request,
+    wait.body, control.call, checkpoint.state, prepared.args, outcome.events, outcome.log, transient.number
 FROM run
 LEFT JOIN outcome ON outcome.number = run.number
 LEFT JOIN wait ON wait.number = run.number

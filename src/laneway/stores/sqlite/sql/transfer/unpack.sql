@@ -84,8 +84,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: put_run
 -- Write a run. Index: the primary key, and the unique id.
-INSERT INTO run (number, id, task, lane, user, session, priority, retry_of, arrival, accepted_at, due_at, rank, args, ties)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO run ({run.names})
+VALUES ({run.values}) ON CONFLICT DO NOTHING;
 
 -- name: put_outcome
 -- Write an outcome. Index: the unique number.
