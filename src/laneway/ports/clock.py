@@ -1,4 +1,4 @@
-"""Time, injected: nothing in the engine or the stores reads a clock of its own."""
+"""Time, injected: the engine and the stores read no other clock."""
 
 from __future__ import annotations
 

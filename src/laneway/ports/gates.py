@@ -1,4 +1,4 @@
-"""Gates: what keeps runs from starting, and how much of what there is."""
+"""Gates: what keeps runs from starting, and how many runs wait where."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laneway.core.records.run import Reason
 
 
 class Held(StrEnum):
-    """What can be paused as a whole: accepted and held, until resumed."""
+    """What can be paused as a whole: its runs are accepted, and held until it is resumed."""
 
     LANE = "lane"
     USER = "user"
@@ -24,10 +24,10 @@ class Held(StrEnum):
 
 
 class CircuitState(msgspec.Struct, frozen=True, kw_only=True):
-    """How the breaker of a task stands, or that of one of its users; the user "" stands for runs without one.
+    """The state of a task's breaker, or of the breaker of one of its users; the user "" stands for runs without one.
 
-    `opens_at` is when one run is tried, where that is known; `probing` says that this is going on, and `parked` counts
-    the runs that a claim found waiting for it.
+    `opens_at` is when one run is tried, if that is known. `probing` says whether such a run is executed now. `parked`
+    counts the runs that claims have put aside because of the breaker.
     """
 
     user: str | None = None
@@ -39,7 +39,7 @@ class CircuitState(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, key: str, circuit: Circuit, now: int, parked: int) -> CircuitState:
-        """Return how a circuit stands at that time."""
+        """Return the state of a circuit at that time."""
         phase = circuit.phase(now)
         known = phase is Phase.OPEN and circuit.until is not None and circuit.until < FOREVER
         return cls(
@@ -53,7 +53,7 @@ class CircuitState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskState(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that live workers know, that is paused or disabled, that has runs set aside, or failed under a breaker."""
+    """A task that live workers know, that is paused or disabled, that has runs set aside, or that a breaker counts."""
 
     name: str
     paused: bool = False
@@ -64,7 +64,7 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Depths(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of what there is: runs by state, and pending ones by where they wait."""
+    """How many runs there are, by state, and the pending ones by where they wait."""
 
     runs: dict[str, int]
     ready: int = 0
@@ -74,7 +74,7 @@ class Depths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateStore(Protocol):
-    """Says how tasks stand, and what keeps runs from starting."""
+    """Reads the state of tasks, and what keeps runs from starting."""
 
     async def tasks(self) -> list[TaskState]:
         """Return the tasks, by name."""

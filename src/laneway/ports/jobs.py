@@ -1,4 +1,4 @@
-"""Jobs: keeping them, finding those that are due, and firing them once."""
+"""Jobs: keep them, find those that are due, and fire each once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from laneway.core.jobs.record import FireRecord, JobRecord, Source
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs to list; what is None does not matter. `named` is a name or an id."""
+    """Which jobs to list; a field that is None matches all. `named` is a name or an id."""
 
     named: str | None = None
     owner: str | None = None
@@ -22,9 +22,9 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DueJobs(msgspec.Struct, frozen=True):
-    """Jobs that are due at the store's time, the longest due first; `next_at` is when the first is that is not.
+    """Jobs that are due at the store's time, the longest due first. `next_at` is when the next job will be due.
 
-    `behind` is by how much the store's time is behind the latest one that a job was written at, in microseconds.
+    `behind` is how many microseconds the store's time is behind the latest time at which a job was written.
     """
 
     now: int
@@ -36,8 +36,8 @@ class DueJobs(msgspec.Struct, frozen=True):
 class AddJob(msgspec.Struct, frozen=True):
     """Keep a new job. Raises JobExists if its owner has one of that name.
 
-    Repeatable: if there is a job of that id already, nothing changes, and that job is returned. `created_at` is by the
-    time of the caller, who asked the store for it.
+    Repeatable: if there is a job of that id already, nothing changes, and that job is returned. The caller sets
+    `created_at` to the store's time, which it has read before.
     """
 
     job: JobRecord
@@ -62,11 +62,11 @@ JobChange: TypeAlias = AddJob | EditJob | RemoveJob
 
 
 class JobStore(Protocol):
-    """Keeps jobs. What they do is decided elsewhere (`core.jobs`), on a version, and written if it is still that.
+    """Keeps jobs. `core.jobs` decides on a version of a job, and the store writes if the job still has that version.
 
-    A run that a firing makes is linked to its job (`RunLinks.job`). Whoever ends such a run writes what that does to
-    the job (`core.jobs.after.ended`) in the same atomic step. When the soonest `fire_at` becomes sooner, every live
-    worker is woken: `StepReply.fires_in` tells how long until it is due.
+    A run that a firing makes is linked to its job (`RunLinks.job`). The atomic step that ends such a run also writes
+    the consequences for the job (`core.jobs.after.ended`). When the soonest `fire_at` becomes sooner, every live worker
+    is woken: `StepReply.fires_in` is the time until it is due.
     """
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 100, after: tuple[str, str] = ("", "")) -> list[JobRecord]:
@@ -76,23 +76,23 @@ class JobStore(Protocol):
     async def change_job(self, change: JobChange) -> JobRecord | None:
         """Make this change; return the job as it is kept then, or as it was before it was removed.
 
-        None if nothing was changed: another version, or no such job. Each kind of change says what a repeat returns.
+        Returns None if nothing was changed: another version, or no such job. Each kind says what a repeat returns.
         """
         ...
 
     async def due_jobs(self, *, limit: int = 500, after: tuple[int, str] = (0, "")) -> DueJobs:
         """Return up to `limit` jobs that are due, by (`fire_at`, id), behind `after`. It changes nothing.
 
-        What it costs does not grow with the jobs that are not due.
+        The cost does not grow with the jobs that are not due.
         """
         ...
 
     async def fire(self, firings: Sequence[Firing]) -> list[Fired]:
-        """Write these firings, each if its job is there at that version, all in one atomic step; see `core.jobs.after`.
+        """Write these firings in one atomic step, each if its job still has that version; see `core.jobs.after`.
 
-        A run whose id the job has a record of, or that is known, is not made again. The others are accepted as
-        submissions are: a session may refuse one by the job's overlap rule, a disabled task refuses them all, and
-        neither touches the other firings. Of a job's records the newest 1,000 are kept. Repeating it is harmless.
+        A run is not made again if the job has a record of its id, or if the store knows it. The other runs are accepted
+        as submissions are: a session may refuse one by the job's overlap rule, a disabled task refuses them all, and
+        neither affects the other firings. The newest 1,000 records of a job are kept. Repeating it is harmless.
         """
         ...
 
@@ -101,5 +101,5 @@ class JobStore(Protocol):
         ...
 
     async def restart_time(self) -> None:
-        """Take the store's time as it is for the latest one: what was written later than now has been set right."""
+        """Make the store's present time the latest: the caller has corrected all that was planned by a later one."""
         ...

@@ -14,9 +14,9 @@ class LaneState(msgspec.Struct, frozen=True):
     """A lane and how full it is.
 
     `lane` is what holds, `declared` what code, environment and `laneway.toml` say, `ruled` whether an operator set it.
-    `active` counts its runs that are running, `ready` those that are startable (parked ones are not), `pending` all
-    that wait, for whatever reason. `counts` is what became of submissions and runs that were not simply accepted, since
-    the lane exists: {"merged": 3, "refused lane_full": 1, "dropped session_full": 2}.
+    `active` counts its running runs, `ready` its startable ones (without parked ones), `pending` all that wait, for any
+    reason. `counts` says, since the lane exists, what happened to submissions and runs other than plain acceptance:
+    {"merged": 3, "refused lane_full": 1, "dropped session_full": 2}.
     """
 
     lane: Lane
@@ -33,7 +33,7 @@ class LaneStore(Protocol):
     """Keeps the lanes. The default lanes exist from the start."""
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
-        """Create these lanes, or change what is declared of those that exist. What an operator set goes on to hold.
+        """Create these lanes, or change what is declared of existing ones. Settings of operators continue to hold.
 
         Of two lanes with one name the last counts. Writes nothing if nothing differs. Effects on runs are those of
         `LaneSetting`. Repeating it is harmless.

@@ -1,4 +1,4 @@
-"""Moving: letting a store's content go to another store, or taking in that of another one."""
+"""Moving: bring the content of one store to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: admission in order and by policy. It happens inside `submit` and `step`; here it is seen and steered."""
+"""Sessions: read and stop them. `submit` and `step` admit their runs, in order and by policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Extent(StrEnum):
 
 
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that is not idle, or that an operator has set something of.
+    """A session that is not idle, or that has settings of an operator.
 
     `rule` is what holds, `ruled` what an operator set. `active` counts the runs that were started and have not ended,
     `queued` those that have joined and were never started, `windows` the open debounce windows.
@@ -40,7 +40,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, book: SessionBook) -> SessionState:
-        """Return how a session stands by its book."""
+        """Return the state of a session, from its book."""
         return cls(
             name=name,
             rule=book.rule,
@@ -59,9 +59,9 @@ class SessionStore(Protocol):
     async def sessions(
         self, *, named: str | None = None, prefix: str = "", limit: int = 100, after: str = ""
     ) -> list[SessionState]:
-        """Return up to `limit` sessions by name, of names that begin so and come behind `after`.
+        """Return up to `limit` sessions by name, after `after`, with names that begin with `prefix`.
 
-        With `named` only the session of just that name, if there is one. An idle session of which nothing is set is not
+        With `named`, only the session of exactly that name, if there is one. An idle session without settings is not
         kept.
         """
         ...

@@ -1,4 +1,4 @@
-"""Upkeep: deleting what is old, and finding out whether all is well."""
+"""Upkeep: delete what is old, check the store, and examine it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from laneway.core.records.states import RunState
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store is and how it fares. What is None could not be told (see `damage`, `layout`)."""
+    """What a store is, and in which condition. A field that is None could not be read (see `damage`, `layout`)."""
 
     engine: str  # "SQLite 3.51.3"
     layout: int  # 0 where it cannot be told
@@ -66,16 +66,16 @@ class UpkeepStore(Protocol):
         ...
 
     async def check(self, *, repair: bool = False) -> list[Finding]:
-        """Return what does not agree: counts with what they count, leases with runs, shelves with leases.
+        """Return what disagrees: counts with what they count, leases with runs, shelves with leases.
 
-        A healthy store has nothing to find, whatever happens beside. With `repair` everything found is set right in the
-        same atomic step: counts by what they count, and a run that could not be claimed from anywhere can be again.
-        It reads everything that is pending or running.
+        A healthy store has no findings, also while others use it. With `repair`, everything found is corrected in the
+        same atomic step: counts are counted again, and a run that no claim could find becomes claimable. It reads all
+        pending and running runs.
         """
         ...
 
     async def examine(self, *, deep: bool = True) -> Examination:
-        """Return how the store fares. It changes nothing and needs no `open`: also a damaged store can be examined.
+        """Return the condition of the store. It changes nothing and needs no `open`: damaged stores can be examined.
 
         `deep` reads everything there is; without it, `damage` and `findings` are left out.
         Raises NotAStore, StoreTooNew or StoreUnavailable if there is nothing to examine.

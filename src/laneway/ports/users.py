@@ -1,4 +1,4 @@
-"""Users: who is capped how, and how much each has."""
+"""Users: their caps, and how many runs each has."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class UserStore(Protocol):
     async def users(
         self, *, user: str | None = None, limit: int = 100, after: tuple[str, str] = ("", "")
     ) -> list[UserState]:
-        """Return up to `limit` users by (user, lane) behind `after`: who has runs there, or of whom something is set.
+        """Return up to `limit` users that have runs or settings in a lane, by (user, lane), after `after`.
 
-        A user that is paused and has nothing anywhere is listed once, in the lane "".
+        A paused user without runs and without caps is listed once, in the lane "".
         """
         ...

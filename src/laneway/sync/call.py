@@ -19,10 +19,10 @@ LOOK_EVERY = 0.5  # seconds
 
 
 class Call(Generic[T]):
-    """What a caller waits for (`answer`) and what the loop does for it (`task`), each of which may end first.
+    """The future that a caller waits for (`answer`), and the task on the loop (`task`); either may end first.
 
-    *Race*: the loop answers, the caller stops waiting, somebody closes the loop. The answer is set once; whoever comes
-    later finds it set.
+    *Race*: the loop answers, the caller stops waiting, and another thread closes the loop. The first of them sets the
+    answer; the others find it set.
     """
 
     def __init__(self, make: Callable[[], Coroutine[Any, Any, T]], context: Context) -> None:
@@ -33,16 +33,16 @@ class Call(Generic[T]):
         self._muted = self._cancelled = False
 
     def begin(self) -> None:
-        """Start it, on the loop, unless nobody waits any more."""
+        """Start the task, on the loop, unless the caller has stopped waiting."""
         if not self.answer.done():
             self.task = asyncio.get_running_loop().create_task(self._make(), context=self.context)
             self.task.add_done_callback(self._ended)
 
     def wait(self, within: float | None) -> bool:
-        """Wait for the answer, for so many seconds at most; tell whether it came. On the caller's thread."""
-        # Race: a signal that comes just before the main thread begins to wait would be handled only when it is over.
+        """Wait for the answer, for `within` seconds at most; return whether it came. On the caller's thread."""
+        # Race: a signal just before the main thread begins to wait would be handled only after the wait.
         look_every = LOOK_EVERY if threading.current_thread() is threading.main_thread() else None
-        # Not the injected clock: nobody who moves that one by hand could wake a thread.
+        # Not the injected clock: a test that moves it could not wake a waiting thread.
         until = math.inf if within is None else time.monotonic() + within
         while not self.answer.done() and (left := until - time.monotonic()) > 0:
             with contextlib.suppress(TimeoutError):
@@ -50,21 +50,21 @@ class Call(Generic[T]):
         return self.answer.done()
 
     def give_up(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Wait no more: cancel the call, from the caller's thread. Return False if it was answered already."""
+        """Stop waiting and cancel the call, from the caller's thread. Return False if it was answered already."""
         if not self.answer.cancel():
             return False
         self._cancel_on(loop)
         return True
 
     def cut_off(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Tell the caller that the loop is being closed, and cancel the call. From any thread."""
-        # The answer comes from here and not from the cancelled task: a loop that is stalled must not keep the caller.
+        """Raise in the caller that the loop is being closed, and cancel the call. From any thread."""
+        # The answer is set here and not by the cancelled task: a blocked loop must not hold up the caller.
         with contextlib.suppress(InvalidStateError):
             self.answer.set_exception(_closed())
         self._cancel_on(loop)
 
     def mute(self) -> None:
-        """Leave the caller unanswered from here on."""
+        """Do not answer the caller any more."""
         self._muted = True
 
     def _cancel_on(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -72,7 +72,7 @@ class Call(Generic[T]):
             loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        # Once: a second cancellation would disturb a worker that is stopping because of the first.
+        # Once: a second cancellation would interrupt a worker that is stopping because of the first.
         if self.task is not None and not self._cancelled:
             self._cancelled = True
             self.task.cancel()

@@ -1,7 +1,7 @@
-"""A life: one event loop on one daemon thread, from its start to its end, and the blocking calls it answers.
+"""A life: one event loop on one daemon thread, from its start to its end, and the blocking calls that it answers.
 
-What lasts longer than a call (an iterator, a worker's `with` block) holds on to the life it began in, and hears of its
-end instead of reaching into the next one.
+An iterator or a worker's `with` block lasts longer than a call. It keeps the life in which it began, and does not use
+the next one after the end of that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _END: Final = object()
 
 
 class Life:
-    """One loop and its thread, from start to end. `over` says why it takes no more calls, once it does not."""
+    """One loop and its thread, from start to end. `over` is the reason why it takes no more calls, or None."""
 
     def __init__(self, ended: Callable[[Life], None]) -> None:
         self.over: str | None = None
@@ -51,9 +51,9 @@ class Life:
     def call(
         self, make: Callable[[], Coroutine[Any, Any, T]], within: float | None = None, context: Context | None = None
     ) -> T:
-        """Await what `make` returns on the loop, in the caller's context; return or raise what came of it.
+        """Await what `make` returns on the loop, in the caller's context; return its result or raise its error.
 
-        Whoever stops waiting, after `within` seconds or by Ctrl-C, cancels it and does not wait for that.
+        A caller that stops waiting, after `within` seconds or by Ctrl-C, cancels it and does not wait for its end.
         """
         refuse_on_a_loop(self)
         call = Call(make, context or copy_context())
@@ -69,7 +69,7 @@ class Life:
             self._calls.discard(call)
 
     def iterate(self, make: Callable[[], AsyncGenerator[T, None]], within: float | None = None) -> Iterator[T]:
-        """Yield what an async generator yields; it may be abandoned at any point, on any thread."""
+        """Yield the items of an async generator; the iteration may be abandoned at any point, on any thread."""
         items, context = make(), copy_context()
         try:
             while (item := self.call(partial(_next, items), within, context)) is not _END:
@@ -78,7 +78,7 @@ class Life:
             self._abandon(items)
 
     def _begin(self, call: Call[Any]) -> None:
-        # First without the lock: in a forked child its holder may not exist.
+        # First without the lock: in a forked child the thread that holds it may not exist.
         self._check()
         with self._lock:
             self._check()
@@ -90,7 +90,7 @@ class Life:
             raise StoreUnavailable(f"the loop behind app.sync {self.over}")
 
     def _abandon(self, items: AsyncGenerator[Any, None]) -> None:
-        """Have the generator closed, without waiting: this may be the garbage collector, on the loop's own thread."""
+        """Close the generator, without waiting: the caller may be the garbage collector, on the loop's own thread."""
         if self.over is None:
             with contextlib.suppress(RuntimeError):  # Race: the loop has closed, and all its generators with it
                 self.loop.call_soon_threadsafe(self._close_generator, items)
@@ -103,7 +103,7 @@ class Life:
     # The end
 
     def end(self, hooks: Sequence[Hook], within: float) -> None:
-        """Answer the callers, then end everything; wait for it, also when somebody else began it."""
+        """Answer the callers, then end everything; wait for the end, also if another thread began it."""
         with self._lock:
             first = self.over is None
             if first:
@@ -118,12 +118,12 @@ class Life:
             raise self._failure
 
     def end_quietly(self, hooks: Sequence[Hook], within: float) -> None:
-        """End everything and leave the callers unanswered: they are daemon threads, and the process ends."""
+        """End everything and do not answer the callers: they are daemon threads, and the process ends."""
         with self._lock:
             if self.over is None:
                 for call in list(self._calls):
                     call.mute()
-                # What has not ended in time is left, and would be reported when it is collected.
+                # A task that has not ended in time would be reported by the garbage collector.
                 self.loop.set_exception_handler(lambda *_: None)
                 self._finish_soon("ended with its process", (), hooks)
         self._thread.join(within)
@@ -134,7 +134,7 @@ class Life:
         def finish() -> None:
             self._finishing = self.loop.create_task(self._finish(calls, hooks), name="laneway-sync-close")
 
-        # Invariant: nothing comes to the loop from outside after this, so every call has begun by then.
+        # Invariant: no other thread schedules anything on the loop after this, so every call has begun by then.
         self.loop.call_soon_threadsafe(finish)
 
     async def _finish(self, calls: Sequence[Call[Any]], hooks: Sequence[Hook]) -> None:
@@ -148,7 +148,7 @@ class Life:
                 task.cancel()
             if stuck := await _ended(rest):
                 log.warning("app.sync closed with %d tasks that do not stop: %s", len(stuck), stuck)
-                self.loop.set_exception_handler(lambda *_: None)  # that they are left behind has been said
+                self.loop.set_exception_handler(lambda *_: None)  # the warning has said it
             await self.loop.shutdown_asyncgens()
         finally:
             self._served = True
@@ -166,7 +166,7 @@ class Life:
     def _serve(self) -> None:
         try:
             while not self._served:
-                # A task that raises one of these ends `run_forever` too. Its caller has it; the others go on.
+                # A task that raises one of these also ends `run_forever`. Its caller gets the error; other tasks go on.
                 with contextlib.suppress(SystemExit, KeyboardInterrupt):
                     self.loop.run_forever()
         finally:
@@ -194,11 +194,11 @@ async def _next(items: AsyncGenerator[Any, None]) -> Any:
 
 
 async def _close(items: AsyncGenerator[Any, None]) -> None:
-    # Race: a step that was cancelled a moment ago may still be in there; then its end is the generator's.
+    # Race: a step that was just cancelled may still run inside; then its end closes the generator.
     with contextlib.suppress(RuntimeError):
         await items.aclose()
 
 
 async def _ended(tasks: Collection[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
-    """Wait for tasks that were cancelled; return those that do not stop."""
+    """Wait for cancelled tasks; return those that do not stop."""
     return (await asyncio.wait(tasks, timeout=CANCEL_WITHIN))[1] if tasks else set()

@@ -1,4 +1,4 @@
-"""The thread that blocking calls go through: started by the first, ended by `close`, and started again by the next."""
+"""The thread of blocking calls: the first call starts it, `close` ends it, and the next call starts another."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ EXIT_WITHIN = 5.0  # seconds that the end of the process waits for a loop nobody
 
 
 class LoopThread:
-    """Where blocking calls are made. It starts with the first call, ends with `close`, and can start again.
+    """Starts a `Life` with the first call, ends it with `close`, and can start another.
 
-    `in_child` is called in a forked child, to forget what stayed with the parent; `at_exit` is awaited on the loop when
+    `in_child` is called in a forked child, to drop what belongs to the parent. `at_exit` is awaited on the loop when
     the process ends without `close`.
     """
 
     def __init__(self, *, in_child: Callable[[], None], at_exit: Hook) -> None:
-        # Reentrant: a signal handler may call while its thread is in here.
+        # Reentrant: a signal handler may call while its thread holds the lock.
         self._lock = threading.RLock()
         self._life: Life | None = None
         self._in_child, self._at_exit = in_child, at_exit
         _ALL.add(self)
 
     def life(self) -> Life:
-        """Return the life that calls go to now; begin one if there is none."""
+        """Return the current life; begin one if there is none."""
         refuse_on_a_loop(self._life)
         with self._lock:
             if self._life is None:
@@ -37,23 +37,23 @@ class LoopThread:
             return self._life
 
     def close(self, *, stop: Hook, close: Hook, within: float | None = None) -> None:
-        """End the life there is, if any: cut off its calls, await `stop`, its hooks and `close`, and end the thread."""
+        """End the current life, if any: cut off its calls, await `stop`, its hooks and `close`, and end the thread."""
         refuse_on_a_loop(self._life)
         life = self._life
         if life is not None:
             life.end((stop, *reversed(life.hooks), close), CLOSE_WITHIN if within is None else within)
 
     def forget(self) -> None:
-        """Begin from nothing in a forked child, where the loop's thread is not, and anybody may have held the lock."""
+        """Reset in a forked child, where the loop's thread does not exist and any thread may have held the lock."""
         self._lock = threading.RLock()
         life, self._life = self._life, None
         if life is not None:
-            # The loop is not closed, ever: its selector is the parent's too, and would forget the parent's sockets.
+            # The loop is never closed: it shares a selector with the parent, and would unregister the parent's sockets.
             life.over = "stayed in the parent of this process when it forked"
         self._in_child()
 
     def leave(self) -> None:
-        """Let the process end: nothing waits that could be answered, and nothing may be printed."""
+        """End the life with the process: nobody waits for an answer, and nothing may be printed."""
         life = self._life
         if life is not None:
             life.end_quietly([self._at_exit], EXIT_WITHIN)
@@ -77,7 +77,7 @@ def _leave_at_exit() -> None:
         thread.leave()
 
 
-# Not earlier (threading has a hook of its own): threads that are no daemons may call until they have ended.
+# Not earlier, with threading's own hook: threads that are no daemons may call until they have ended.
 atexit.register(_leave_at_exit)
 # Not on Windows, which cannot fork.
 if hasattr(os, "register_at_fork"):

@@ -48,7 +48,7 @@ from laneway.stores.memory.verbs.jobs import JobVerbs
 from laneway.stores.memory.verbs.moves import MoveVerbs
 from laneway.stores.memory.verbs.reads import ReadVerbs
 
-# Names of their own: looking up an enum's member costs more than what is done with it.
+# Module names: looking up an enum's member costs more than comparing it.
 _PENDING, _RUNNING = RunState.PENDING, RunState.RUNNING
 
 
@@ -99,7 +99,7 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
         raise refused
 
     def _make(self, run: RunRecord, change: RunChange) -> UsageError | None:
-        """Make the change; return the error that is raised after what was done on the way there is kept."""
+        """Make the change. An error that must not undo what was done before it is returned, not raised."""
         match change:
             case Cancel(abandon):
                 self._control.cancel(run, abandon=abandon)
@@ -118,9 +118,9 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
     def _resume(self, run: RunRecord) -> WrongState | None:
         change = control.resume(run.state, run.request)
         if change.state is _PENDING:
-            # Those of its session that are due by now are before it.
+            # Due runs of its session join before it.
             self._make_due(self._clock.now())
-        # The run that called it may just have ended, and it with it.
+        # Its caller may just have ended, and ended this run with it.
         if run.state in TERMINAL:
             return WrongState(run.state.value, Move.RESUME.value)
         self._control.apply(run, change)
@@ -160,7 +160,7 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
     # Settings
 
     async def declare_lanes(self, lanes: Sequence[Lane]) -> None:
-        """Take note of what is declared of lanes; see `LaneStore`."""
+        """Store what is declared of lanes; see `LaneStore`."""
         with self._changed():
             self._settings.declare_lanes(lanes)
 
@@ -180,7 +180,7 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
         """Settle, claim, rest; see `WorkerStore`."""
         with self._lock:
             worker = self._liveness.alive(step.incarnation)
-            # Race: a copy of an older step may arrive after its successor; nobody waits for its answer.
+            # Race: a copy of an older step may arrive after its successor; no caller waits for its reply.
             if step.call <= worker.call:
                 return self._same_answer(worker)
             now, moving = self._clock.now(), self._state.moving
@@ -189,9 +189,9 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
                 if leaving.phase is MovePhase.FROZEN:
                     return StepReply(refused=named_in(step), now=now, moved=leaving.place)
                 step = msgspec.structs.replace(step, room=0, park=False)
-            # First what is due: what a result lets join its session comes behind it.
+            # First the due runs: a run that a result lets join its session comes behind them.
             self._make_due(now)
-            # Before the results: a run that ends in this very step was overdue, or saved, before it ended.
+            # Before the results: a run that ends in this step was overdue, or saved a checkpoint, before its end.
             refused = self._leases.write(worker, step, now)
             refused += self._leases.settle(worker, step.results, now)
             claimed, more = self._claim(worker, step.room, now)
@@ -222,13 +222,13 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
             return reply
 
     async def leave(self, incarnation: str) -> None:
-        """Say good-bye; see `WorkerStore`."""
+        """Unregister the incarnation; see `WorkerStore`."""
         with self._lock:
             self._liveness.leave(incarnation)
             self._wakeups.wake_for_work()
 
     def look(self) -> bool:
-        """Say no: wake-ups do not get lost within a process."""
+        """Return False: wake-ups do not get lost within a process."""
         return False
 
     # Upkeep
@@ -258,7 +258,7 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
             return findings
 
     async def examine(self, *, deep: bool = True) -> Examination:
-        """Tell how the store fares; see `UpkeepStore`."""
+        """Return the condition of the store; see `UpkeepStore`."""
         findings = await self.check() if deep else None
         return Examination(
             engine="memory",
@@ -304,7 +304,7 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
         for run in started:
             run.state, run.worker, run.started_at = _RUNNING, me, now
             run.fence += 1
-            # Most are started for the first time, all at once.
+            # Most runs start for the first time, in one claim: they share a batch.
             run.log = (
                 first if run.log is None and run.attempt == 1 else EventBatch(run.attempt, now, worker.started, run.log)
             )
@@ -317,7 +317,7 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
 
     @contextmanager
     def _steered(self, call: str) -> Iterator[None]:
-        """Do what a call asks, then wake whoever has something to do now."""
+        """Note the id of the call for the changes in the block; then wake workers and notify watchers."""
         with self._changed():
             self._control.call = call
             try:
@@ -331,7 +331,7 @@ class MemoryStore(ReadVerbs, JobVerbs, MoveVerbs):
         return _stopped([run for run in changed if run not in dropped], dropped) if changed else None
 
     def _same_answer(self, worker: WorkerRecord) -> StepReply:
-        # What was cancelled out of its hands meanwhile it need not begin.
+        # Runs that were cancelled meanwhile are left out: the worker must not start them.
         claimed = [run for run in worker.reply.claimed if leased(worker, run.number, run.fence)]
         told, fires_in = self._leases.requests(worker), self._fires_in(worker.reply.now)
         return self._to(msgspec.structs.replace(worker.reply, claimed=claimed, requests=told, fires_in=fires_in))
@@ -350,7 +350,7 @@ def _stopped(cancelled: Iterable[RunRecord], dropped: Iterable[RunRecord] = ()) 
     )
 
 
-# A forked child has a copy of the records, and none of the threads that may have been in the middle of changing them.
+# A forked child has a copy of the records, but no thread that may have been changing them.
 _STORES: WeakSet[MemoryStore] = WeakSet()
 _QUIET: list[threading.Lock] = []
 

@@ -1,4 +1,4 @@
-"""The memory store's upkeep: which records are old, and whether its counts are right."""
+"""Upkeep of the memory store: which records are old, and whether its counts are right."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from laneway.stores.memory.state.state import MemoryState
 
 
 def outdated(records: Iterable[RunRecord], keep: Mapping[RunState, int], now: int, limit: int) -> list[RunRecord]:
-    """Return up to `limit` records that ended longer ago than their state is kept, those that ended first first."""
+    """Return up to `limit` records that ended longer ago than their state is kept, the oldest end first."""
     old = [
         (run.ended_at, run.number, run)
         for run in records
@@ -47,7 +47,7 @@ def outdated(records: Iterable[RunRecord], keep: Mapping[RunState, int], now: in
 
 
 def forget(state: MemoryState, old: list[RunRecord], now: int) -> None:
-    """Delete these records and all that belongs to them, and the keys that have outlived both their time and run."""
+    """Delete these records with all that belongs to them, and keys that are expired and have no run any more."""
     gone = {run.number for run in old}
     if gone:
         state.records = [run for run in state.records if run.number not in gone]
@@ -55,7 +55,7 @@ def forget(state: MemoryState, old: list[RunRecord], now: int) -> None:
         del state.by_id[run.id]
         state.transient.discard(run)
         for message in run.taken:
-            # One that was left unread was taken twice; its id stands for the run that took it first.
+            # An unread message may have been taken twice; its id stands for the run that took it first.
             if state.takers.get(message.id) is run:
                 del state.takers[message.id]
     expired = [key for key, entry in state.keys.items() if now - entry.at >= KEPT and entry.run_id not in state.by_id]
@@ -64,7 +64,7 @@ def forget(state: MemoryState, old: list[RunRecord], now: int) -> None:
 
 
 def trim(state: MemoryState, older_than: int, now: int, limit: int) -> int:
-    """Trim the logs of up to `limit` runs that ended so long ago; return how many there were."""
+    """Trim the logs of up to `limit` runs that ended so long ago; return their number."""
     old = [
         (run.ended_at, run.number, run)
         for run in state.transient
@@ -85,7 +85,7 @@ def _batches(chunks: Iterable[Chunk]) -> EventBatch | None:
 
 
 def check(state: MemoryState, *, repair: bool) -> list[Finding]:
-    """Return the counts that are wrong, and set them right if told to."""
+    """Return the counts that are wrong; correct them with `repair`."""
     spots = list(_spots(state))
     wrong = differences(dict(_stored(state.flow, state.heaps)), recount(spots))
     if repair and wrong:
@@ -104,7 +104,7 @@ def check(state: MemoryState, *, repair: bool) -> list[Finding]:
 
 
 def _without_lease(state: MemoryState, *, repair: bool) -> Iterator[Finding]:
-    """Find the circuits whose probe nobody executes: they would let nothing start for good."""
+    """Find the circuits whose probe is not executed: they would let no run start, for ever."""
     leases = {(run.number, run.fence) for run in state.leased()}
     for key in sorted(state.circuits.keys):
         circuit = state.circuits.get(key)

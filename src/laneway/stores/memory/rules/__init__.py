@@ -1,1 +1,1 @@
-"""What the core asks of a store, done to records in memory: accept, control, settle, take over, wake."""
+"""The core's decisions applied to records in memory: accept, control, settle, take over, wake."""

@@ -1,4 +1,4 @@
-"""The memory store's part in accepting: what `core.lifecycle.acceptance` asks of a store, over records."""
+"""Acceptance in the memory store: the `Intake` that `core.lifecycle.acceptance` needs, on records."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class RecordIntake:
         self._now = 0  # of the submission under way
 
     def accept(self, new: NewRun, now: int) -> Receipt:
-        """Return what became of it; see `RunStore.submit`."""
+        """Accept a submission or refuse it; return its receipt. See `RunStore.submit`."""
         self._now = now
         lane = new.lane if new.lane in self._state.lanes else MAIN
         return self._again(new) or self._acceptance.accept(new, lane, now)
 
     def fire(self, new: NewRun, now: int) -> Receipt | None:
-        """Return what became of a job's fire, None if its run is known; see `JobStore.fire`."""
+        """Accept a run of a job; return its receipt, None if the run is known. See `JobStore.fire`."""
         return None if new.id in self._state.by_id else self.accept(new, now)
 
     def _again(self, new: NewRun) -> Receipt | None:
@@ -48,7 +48,7 @@ class RecordIntake:
         known = self._state.by_id.get(new.id)
         return None if known is None else Receipt(ReceiptOutcome.ACCEPTED, known.id, note(known.lane, new))
 
-    # What the core asks
+    # The intake
 
     def key(self, new: NewRun) -> KeyEntry | None:
         """Return what the submission's key stands for; see `Intake`."""
@@ -67,11 +67,11 @@ class RecordIntake:
         return None if run is None else run.state
 
     def is_disabled(self, task: str) -> bool:
-        """Tell whether the task is disabled; see `Intake`."""
+        """Return whether the task is disabled; see `Intake`."""
         return task in self._state.disabled_tasks
 
     def oldest(self, lane: str, most: int) -> Sequence[RunRecord]:
-        """Return the oldest that were never started; see `Intake`."""
+        """Return the oldest runs that were never started; see `Intake`."""
         return self._state.heaps.oldest(lane, most)
 
     def append(self, taker: RunRecord, new: NewRun, lane: str, kind: MessageKind) -> None:
@@ -99,11 +99,11 @@ class RecordIntake:
         self._state.heaps.put_due(run)
 
     def is_behind(self) -> bool:
-        """Tell whether runs that are due wait to be moved; see `Intake`."""
+        """Return whether due runs wait to be moved; see `Intake`."""
         return self._state.heaps.is_due(self._now)
 
     def count(self, lane: str, what: str) -> None:
-        """Count what became of a submission; see `Intake`."""
+        """Count an outcome of a submission; see `Intake`."""
         self._state.counts[lane, what] += 1
 
     def refuse(self, lane: str, why: Why) -> None:

@@ -1,4 +1,4 @@
-"""The memory store's control of runs: what `core.lifecycle.control` and a session's policy decided, done to records."""
+"""Control of runs in the memory store: decisions of `core.lifecycle.control` and session policies, on records."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RecordControl:
         self.apply(run, control.go_on(run.request, control.answered(question, answer)))
 
     def expire(self, run: RunRecord) -> None:
-        """End a run whose question nobody answered in time."""
+        """End a run whose question was not answered in time."""
         self._apply_beside(run, control.expire(run.wait or Wait(), self._state.clock.now()))
 
     def cancel(self, run: RunRecord, *, clears: bool = False, abandon: bool = False, why: Why | None = None) -> bool:
@@ -96,10 +96,10 @@ class RecordControl:
         self._abandons = before
         return True
 
-    # Doing it
+    # Applying changes
 
     def apply(self, run: RunRecord, change: Change) -> None:
-        """Do it. A run that ends while it is running has lost its lease already."""
+        """Apply a change. A run that ends while it is running has lost its lease already."""
         now = self._state.clock.now()
         before, run.state, run.request = run.state, change.state, change.request
         self._state.say(run, change.drafts, now)
@@ -108,7 +108,7 @@ class RecordControl:
             self._take_out(run, before)
             self._end(run, before, now)
         elif before is RunState.WAITING:
-            if change.state is not RunState.WAITING:  # else only what was requested of it is taken back
+            if change.state is not RunState.WAITING:  # else only a request is withdrawn
                 self._flow.stop_asking(run)
                 run.due_at = now
             if change.state is RunState.PENDING:
@@ -128,18 +128,18 @@ class RecordControl:
         self.call = call
 
     def _apply_beside(self, run: RunRecord, change: Change) -> None:
-        """Do to a run what follows from a call that was about another."""
+        """Change a run as a consequence of a call about another run."""
         call, self.call = self.call, ""
         self.apply(run, change)
         self.call = call
 
     def tell(self, run: RunRecord) -> None:
-        """Wake the worker that executes the run, if something stands requested of it."""
+        """Wake the worker that executes the run, if anything is requested of the run."""
         if run.state is RunState.RUNNING and (run.request is not None or run.inbox):
             self._leases.requested.add(run.number)
         else:
             self._leases.requested.discard(run.number)
-        # Of a lapsed lease, whoever executed it is not there any more.
+        # The worker of a lapsed lease does not exist any more.
         if run.worker in self._state.workers:
             self._state.workers[run.worker].wake()
 

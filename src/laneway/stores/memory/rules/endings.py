@@ -1,4 +1,4 @@
-"""The memory store's ends of runs: what is written with them, for the runs that follow and the one that waits."""
+"""Ends of runs in the memory store: what is written for the runs that follow, and for the run that waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Accept = Callable[[NewRun, int], object]
 
 
 class RecordEndings:
-    """Does what an end brings with it. Who accepts and steers runs is told once it is there: they end some, too."""
+    """Applies the consequences of an end. `accept` and `cancel` are set later: their owners also end runs."""
 
     accept: Accept
     cancel: Callable[[RunRecord], None]  # a called run that nobody waits for any more
@@ -25,7 +25,7 @@ class RecordEndings:
         self._state, self._inboxes = state, inboxes
 
     def close(self, run: RunRecord, now: int, held: Sequence[NewRun] = ()) -> None:
-        """Hear that the run has ended, and still has its session's place. `held` is what its attempt held back."""
+        """Apply the end of a run that still has its session's place. `held` is what its attempt held back."""
         if run.taken:
             self._inboxes.close(run, now)
         if run.ties is not None or held:

@@ -1,4 +1,4 @@
-"""The memory store's messages: submissions that another run took, and what becomes of those it never read."""
+"""Messages in the memory store: submissions that another run took, and what follows for unread ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = {MessageKind.MERGED: events.MERGED, MessageKind.STEERED: events.STEERED
 
 
 class RecordInboxes:
-    """Appends messages to runs, and makes runs of what was left unread."""
+    """Appends messages to runs, and makes runs of unread messages."""
 
     def __init__(self, state: MemoryState) -> None:
         self._state = state
@@ -26,7 +26,7 @@ class RecordInboxes:
         self._add(run, _message(new, lane, kind), now)
 
     def close(self, run: RunRecord, now: int) -> None:
-        """Hear that the run has ended: what is unread in its inbox becomes runs, or is dropped with it."""
+        """Apply the end of a run: unread messages of its inbox become runs, or are dropped with it."""
         unread = run.inbox[run.read :]
         if run.cleared:
             for message in unread:
@@ -42,7 +42,7 @@ class RecordInboxes:
             self._state.flow.join(made)
 
     def _pass_key(self, message: Message, from_: RunRecord, to: RunRecord | None) -> None:
-        """Let the key of a message that its taker did not read stand for the run it became, or for nothing."""
+        """Let the key of an unread message stand for the run that it became, or for nothing."""
         if message.key is None:
             return
         key = (message.task, message.user, message.key)
@@ -67,7 +67,7 @@ class RecordInboxes:
         return record
 
     def inherit(self, run: RunRecord, from_id: str, now: int) -> None:
-        """Merge into a run what was merged into the one that it tries again, if that is still known."""
+        """Merge into a run the messages of the run that it retries, if that is still known."""
         old = self._state.by_id.get(from_id)
         for message in () if old is None else old.taken:
             if message.kind is MessageKind.MERGED:

@@ -1,4 +1,4 @@
-"""The memory store's leases: who holds which run, and what is written under a lease."""
+"""Leases in the memory store: which worker holds which run, and writes under a lease."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _PAUSE, _SUCCEED = Move.PAUSE, Move.SUCCEED
 
 
 class LeaseWrites:
-    """Writes under leases that stand. The store holds the lock."""
+    """Writes under leases that hold. The store has its lock."""
 
     def __init__(self, state: MemoryState, endings: RecordEndings) -> None:
         self._state, self._flow, self._heaps, self._endings = state, state.flow, state.heaps, endings
         self.requested: set[int] = set()  # the numbers of running runs of which something was requested
 
     def settle(self, worker: WorkerRecord, results: Sequence[Result], now: int) -> list[tuple[int, int]]:
-        """Write the settlements whose leases stand; return the leases that do not."""
+        """Write the settlements whose leases hold; return the leases that do not."""
         refused = []
         log = EventBatch(0, now, (), None)  # the newest; the next run's may be the same
         leases, requested, free, end = worker.leases, self.requested, self._flow.free, self._flow.end
@@ -78,7 +78,7 @@ class LeaseWrites:
         self._place(run, settlement, result, now)
 
     def _place(self, run: RunRecord, settlement: Settlement, result: Result, now: int) -> None:
-        """Put a run where its settlement wants it: on a shelf, nowhere, or at its end."""
+        """Move a run to where its settlement says: to a shelf, to none, or to its end."""
         if run.session is not None:
             self._tell_session(run, run.session, result)
         run.state = state = STATES[settlement.move]
@@ -140,7 +140,7 @@ class LeaseWrites:
             self._flow.rejoin(run)
 
     def write(self, worker: WorkerRecord, step: Step, now: int) -> list[tuple[int, int]]:
-        """Write what goes on under leases that are kept; return those that are not the worker's."""
+        """Write events, checkpoints and memos under leases that go on; return the leases that are not the worker's."""
         refused = []
         for emitted in step.emitted:
             run = leased(worker, emitted.number, emitted.fence)
@@ -163,7 +163,7 @@ class LeaseWrites:
         return refused
 
     def requests(self, worker: WorkerRecord) -> list[Requested]:
-        """Return what stands requested of the runs that the worker executes."""
+        """Return what is requested of the runs that the worker executes."""
         found = []
         for number in sorted(self.requested & worker.leases.keys()):
             run = worker.leases[number]

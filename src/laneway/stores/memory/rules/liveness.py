@@ -1,4 +1,4 @@
-"""The memory store's workers: who is alive, and who takes over from the dead."""
+"""Workers in the memory store: which are alive, and taking over from dead ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laneway.stores.memory.state.workers import WorkerRecord
 
 
 class Liveness:
-    """Judges who is alive, by `core.records.liveness`."""
+    """Decides which workers are alive, by `core.records.liveness`."""
 
     def __init__(self, state: MemoryState) -> None:
         self._state, self._workers = state, state.workers
@@ -22,7 +22,7 @@ class Liveness:
 
     def register(self, incarnation: Incarnation, wake: Callable[[], None]) -> None:
         """Make the incarnation known; see `WorkerStore`."""
-        # One that knows no tasks can claim nothing: it may take over from the dead of a store that is shut.
+        # An incarnation without tasks can claim nothing: it may take over from dead ones of a store that is shut.
         (refuse_new if incarnation.tasks else refuse_change)(self._state.moving)
         if incarnation.id not in self._workers:
             now = self._state.clock.now()
@@ -44,7 +44,7 @@ class Liveness:
         return worker
 
     def is_dead(self, worker: WorkerRecord) -> bool:
-        """Tell whether the worker has left or lapsed."""
+        """Return whether the worker has left or lapsed."""
         return self._dead(worker, (), self._state.clock.now())
 
     def reclaim(self, incarnation: str, gone: Sequence[str], limit: int) -> ReclaimReply:
@@ -64,7 +64,7 @@ class Liveness:
         return ReclaimReply(lapsed, any(worker.left for worker in self._workers.values()))
 
     def leave(self, incarnation: str) -> None:
-        """Say good-bye; see `WorkerStore`."""
+        """Unregister the incarnation; see `WorkerStore`."""
         worker = self._workers.get(incarnation)
         if worker is not None:
             worker.left, worker.idle = True, False

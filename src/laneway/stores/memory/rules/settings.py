@@ -26,13 +26,13 @@ from laneway.stores.memory.state.state import MemoryState
 
 
 class OperatorSettings:
-    """Sets what operators set, and lets go on what that lets go on."""
+    """Applies settings of operators, and lets runs start that may start then."""
 
     def __init__(self, state: MemoryState) -> None:
         self._state, self._flow = state, state.flow
 
     def declare_lanes(self, lanes: Sequence[Lane]) -> None:
-        """Take note of what is declared; see `LaneStore`."""
+        """Store the declarations; see `LaneStore`."""
         for name in self._state.put_lanes(lanes):
             self._reopen(name)
 

@@ -1,4 +1,4 @@
-"""The memory store's wake-ups: whom to wake when something may have become startable."""
+"""Wake-ups in the memory store: which workers to wake when runs may have become startable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from laneway.stores.memory.state.workers import WorkerRecord
 
 
 class WakeUps:
-    """Chooses among the workers that rest. Who is chosen rests no more, so nobody is woken twice for one thing."""
+    """Chooses among the idle workers. A chosen worker is idle no more, so none is woken twice for one run."""
 
     def __init__(self, state: MemoryState) -> None:
         self._state = state
@@ -39,7 +39,7 @@ class WakeUps:
         self._wake_for_due(idle)
 
     def _let_start(self, lanes: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
-        """Go through the lanes in which runs wait that their breakers let start by now, with their tasks."""
+        """Yield the lanes, with tasks, in which runs wait that their breakers let start by now."""
         broken, now = self._state.heaps.broken, self._state.clock.now()
         for lane in lanes if broken else ():
             keys = [key for key in broken.get(lane, ()) if self._state.circuits.get(key).lets_start(now)]
@@ -47,7 +47,7 @@ class WakeUps:
                 yield lane, {named(key)[0] for key in keys}
 
     def _takes_some(self, worker: WorkerRecord, left: dict[str, int]) -> bool:
-        """Tell whether the worker may take one of what is left to be started, and count it as taken."""
+        """Return whether the worker may take one of the runs that are left to start, and count it as taken."""
         for name, runs in left.items():
             if runs and self._may_take(worker, name):
                 left[name] -= 1
@@ -55,7 +55,7 @@ class WakeUps:
         return False
 
     def _takes_aside(self, worker: WorkerRecord, aside: dict[str, set[str]]) -> bool:
-        """Tell whether the worker may take one of what was set aside."""
+        """Return whether the worker may take one of the runs that were set aside."""
         tasks = worker.incarnation.tasks
         return any(not names.isdisjoint(tasks) and self._may_take(worker, lane) for lane, names in aside.items())
 
@@ -64,7 +64,7 @@ class WakeUps:
         return most is None or worker.spare(lane, most) > 0
 
     def _wake_for_due(self, idle: list[WorkerRecord]) -> None:
-        # Invariant: while anybody rests, somebody who rests, or was woken and will ask, knows the next due time.
+        # Invariant: if any worker is idle, at least one idle or just-woken worker has a timer for the next due time.
         next_due = self._state.next_due(self._state.clock.now())
         if next_due is not None and all(w.idle and (w.told is None or w.told > next_due) for w in idle):
             self._wake(idle[0])

@@ -1,4 +1,4 @@
-"""The memory store's jobs: records, the order in which they are due, and what a firing makes of them."""
+"""Jobs in the memory store: records, the order in which they are due, and firings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from laneway.ports.jobs import DueJobs, JobFilter
 from laneway.stores.memory.state.records import RunRecord
 
 Place = tuple[int, str]  # when it is due, and its id
-SPARE = 64  # places of jobs that have moved on, beside one per job, before they are cleared away
+SPARE = 64  # outdated places, beside one per job, before they are cleared away
 
 
 class JobRecords:
@@ -42,13 +42,13 @@ class JobRecords:
         self._due: list[Place] = []
         self._gone = 0  # how many places at the list's beginning are done with
         self._latest = 0  # the latest time that anything was written at
-        self._soonest: int | None = None  # when workers could last hear of it
-        self._moved = False  # some job is due at another time since
+        self._soonest: int | None = None  # as workers know it
+        self._moved = False  # a job is due at another time since then
 
     # Keeping
 
     def add(self, job: JobRecord, now: int) -> JobRecord:
-        """Keep a new job; see `JobStore.add_job`."""
+        """Keep a new job; see `ports.jobs.AddJob`."""
         if job.id not in self._jobs:
             self._check_name(job)
             self._names[job.spec.owner, job.spec.name] = job.id
@@ -56,7 +56,7 @@ class JobRecords:
         return self._jobs[job.id]
 
     def change(self, job: JobRecord, now: int) -> JobRecord | None:
-        """Write a changed job; see `JobStore.change_job`."""
+        """Write a changed job; see `ports.jobs.EditJob`."""
         known = self._jobs.get(job.id)
         if known is None or (known.call == job.call and job.call):
             return known
@@ -101,7 +101,7 @@ class JobRecords:
         return [(job, tuple(self._fires.get(job.id, ()))) for job in sorted(self._jobs.values(), key=_by_id)]
 
     def bring(self, job: JobRecord, fires: Iterable[FireRecord]) -> None:
-        """Keep a job that another store had, as it was there; one that is here already stays."""
+        """Keep a job of another store as it was there; an existing one stays."""
         if job.id not in self._jobs:
             self._names[job.spec.owner, job.spec.name] = job.id
             self._put(job, self._latest)
@@ -135,7 +135,7 @@ class JobRecords:
         receipts: tuple[Receipt | None, ...] = ()
         if firing.runs:
             receipts = tuple([None if run.id in self._recorded else self.accept(run, now) for run in firing.runs])
-            # Taking a run may have ended others of the job: it is to be looked at again.
+            # Accepting a run may have ended other runs of the job, so the job is read again.
             job = self._jobs.get(firing.job_id, job)
         kept = self._fires[job.id]
         after, records = applied(job, firing, receipts, now, kept[-1] if kept else None)
@@ -144,7 +144,7 @@ class JobRecords:
         return Fired(True, receipts)
 
     def hear(self, run: RunRecord, now: int) -> None:
-        """Hear that a run that a job made has ended."""
+        """Apply the end of a job's run to the job."""
         tie = None if run.ties is None else run.ties.job
         job = None if tie is None else self._jobs.get(tie.id)
         if job is None:
@@ -160,11 +160,11 @@ class JobRecords:
             self._keep(self._fires[job.id], [told])
 
     def restart_time(self, now: int) -> None:
-        """Take this for the latest time; see `JobStore.restart_time`."""
+        """Make this the latest time; see `JobStore.restart_time`."""
         self._latest = now
 
     def soonest(self) -> int | None:
-        """Return when the first of all is due."""
+        """Return the fire time of the job that is due first."""
         due, coming = self._due, self._coming
         while self._gone < len(due) and not self._stands(due[self._gone]):
             self._gone += 1
@@ -179,7 +179,7 @@ class JobRecords:
         return min(first, coming[0][0]) if coming else first
 
     def is_sooner(self) -> bool:
-        """Tell whether the soonest fire is sooner than when this was asked last."""
+        """Return whether the soonest fire is sooner than at the last call."""
         if not self._moved:
             return False
         before, self._soonest, self._moved = self._soonest, self.soonest(), False
@@ -199,7 +199,7 @@ class JobRecords:
                 heapify(self._coming)
 
     def _keep(self, kept: list[FireRecord], records: Iterable[FireRecord]) -> None:
-        """Add to what is kept of a job: the first may be the last one once more. Let the oldest go."""
+        """Add records to a job; the first may replace the newest. Delete the oldest."""
         for record in records:
             if kept and kept[-1].nth == record.nth:
                 kept.pop()
@@ -210,13 +210,13 @@ class JobRecords:
             self._recorded.discard(kept.pop(0).run_id or "")
 
     def _sort_out(self, now: int) -> None:
-        """Move what has come to the list of what is due."""
+        """Move jobs that have become due to the list of due jobs."""
         self.soonest()
         coming, due = self._coming, self._due
         while coming and coming[0][0] <= now:
             place = heappop(coming)
             if not due or place > due[-1]:
-                due.append(place)  # as most: they come one after the other
+                due.append(place)  # as usual: they become due one after the other
             else:
                 spot = bisect_right(due, place, self._gone)
                 if spot == self._gone or due[spot - 1] != place:

@@ -1,4 +1,4 @@
-"""The memory store's record of a run, and what others see of it."""
+"""The record of a run in the memory store, and the run as others see it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAUSED = RunState.PAUSED  # looking up an enum's member costs more than what is
 
 
 class EventBatch(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Events written together, and the batch written before. Runs that were started and ended together share theirs."""
+    """Events written together, and the batch written before. Runs that start and end together share their batches."""
 
     attempt: int
     at: int
@@ -50,7 +50,7 @@ class RunRecord(msgspec.Struct, eq=False, gc=False):
     priority: int
     accepted_at: int
     due_at: int
-    arrival: SessionIntent | None = None  # what it says of its session when it joins it, if that is later
+    arrival: SessionIntent | None = None  # how it joins its session, if it joins later
     # What every run needs on its way comes first, side by side: the processor fetches neighbours together.
     kind: int = FRESH
     rank: int = 0
@@ -81,7 +81,7 @@ class RunRecord(msgspec.Struct, eq=False, gc=False):
     retry_of: str | None = None
     read: int = 0  # of its inbox, by the newest attempt that ended
     keyed: tuple[tuple[str, str | None, str], ...] = ()  # the keys that stand for it
-    cleared: bool = False  # what is unread in its inbox when it ends is dropped
+    cleared: bool = False  # unread messages are dropped when it ends
     call: str = ""  # the newest call that changed it from outside
     trimmed: bool = False  # there are marks in it, so that events cannot be counted off
 
@@ -97,13 +97,13 @@ class RunRecord(msgspec.Struct, eq=False, gc=False):
         return tuple(message for message in self.taken if message.kind is MessageKind.STEERED)
 
     def keep(self, memo: Memo) -> None:
-        """Keep one more memo."""
+        """Add a memo."""
         self.memos = memos.kept(self.memos, memo)
         self.kept = len(self.memos)
 
     @property
     def paused(self) -> bool:
-        """Whether somebody has paused it."""
+        """Whether it is paused."""
         return self.state is _PAUSED
 
     @property
@@ -118,12 +118,12 @@ class RunRecord(msgspec.Struct, eq=False, gc=False):
 
 
 def _shared(name: str | None) -> str | None:
-    """Return the name as the one object that all runs share which say it: they are looked up by it all their lives."""
+    """Return the one object of this name that all its runs share: dictionaries compare it quickly."""
     return None if name is None else intern(str(name))
 
 
 def run_of(record: RunRecord) -> Run:
-    """Return the run as people see it."""
+    """Return the run as callers see it."""
     return Run(
         id=record.id,
         number=record.number,
@@ -159,21 +159,21 @@ def session_of(record: RunRecord) -> str | None:
 
 
 def log_of(record: RunRecord, skipped: int = 0) -> Iterator[Stamped]:
-    """Go through the run's events, oldest first, but for so many that are skipped."""
+    """Yield the run's events, oldest first, without the first ones that are to be skipped."""
     batches: list[EventBatch] = []
     newest = record.log
     while newest is not None:
         batches.append(newest)
         newest = newest.before
     for batch in reversed(batches):
-        # By batches: whoever reads a long log page by page would go through all that is behind him each time.
+        # By batches: a reader of a long log would otherwise go through all earlier events for each page.
         for kind, data in batch.drafts[skipped:]:
             yield kind, batch.attempt, batch.at, data
         skipped = max(0, skipped - len(batch.drafts))
 
 
 def page_of(record: RunRecord, after: int, limit: int) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Go through up to `limit` of the run's events with numbers greater than `after`."""
+    """Yield up to `limit` of the run's events with numbers greater than `after`."""
     skipped = 0 if record.trimmed else max(0, after)
     rows = ((kind, attempt, at, codec.from_json(data)) for kind, attempt, at, data in log_of(record, skipped))
     return islice(((seq, row) for seq, row in counted(skipped + 1, rows) if seq > after), max(0, limit))
@@ -185,7 +185,7 @@ def value_of(record: RunRecord) -> object:
 
 
 def fits(record: RunRecord, wanted: RunFilter) -> bool:
-    """Tell whether the run is one of those wanted."""
+    """Return whether the run fits the filter."""
     if wanted.session is not None and wanted.session != session_of(record):
         return False
     return all(

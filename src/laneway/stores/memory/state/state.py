@@ -1,4 +1,4 @@
-"""What the memory store keeps, and the few things every part of it does with that."""
+"""The state of the memory store, and the few operations that all its parts share."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Clearable(Protocol):
     """Something that can be emptied."""
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Empty it."""
 
 
 class MemoryState:
-    """Records, shelves, books, and what operators have set. The store holds the lock."""
+    """Records, shelves, books, and settings of operators. The store has its lock."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -56,7 +56,7 @@ class MemoryState:
         self.paused_sessions: set[str] = set()
         self.counts: Counter[tuple[str, str]] = Counter()  # by lane: what became of submissions and runs
         self.transient: set[RunRecord] = set()  # the runs with deltas in their logs
-        self.said = False  # events were written that watchers were not told of
+        self.said = False  # events were written and watchers are not notified yet
         self.jobs = JobRecords()
         self.sessions = SessionBooks(self)
         self.heaps = Heaps()
@@ -65,7 +65,7 @@ class MemoryState:
         self.put_lanes(DEFAULT_LANES)
 
     def clear(self) -> None:
-        """Forget everything but the part in a move."""
+        """Delete everything but the part in a move."""
         self.accepted, self.records = 0, []
         kept: tuple[Clearable, ...] = (
             *(self.by_id, self.takers, self.keys, self.workers, self.lanes, self.declared, self.ruled_lanes),
@@ -89,11 +89,11 @@ class MemoryState:
         return self.records[bisect_left(self.records, number, key=lambda record: record.number)]
 
     def leased(self) -> Iterator[RunRecord]:
-        """Go through the runs that are running."""
+        """Yield the runs that are running."""
         return (run for worker in self.workers.values() for run in worker.leases.values())
 
     def next_due(self, now: int) -> int | None:
-        """Return when the next future run is due, a question is answered too late, or a circuit is tried again."""
+        """Return when the next run is due, the next question times out, or the next circuit is tried again."""
         soonest = self.heaps.next_due()
         for key in {key for keys in self.heaps.broken.values() for key in keys}:
             until = self.circuits.get(key).until
@@ -102,7 +102,7 @@ class MemoryState:
         return soonest
 
     def put_lanes(self, lanes: Iterable[Lane]) -> list[str]:
-        """Take note of what is declared; return the names of the lanes that changed."""
+        """Store the declarations; return the names of the lanes that changed."""
         last = {lane.name: lane for lane in lanes}
         changed = [name for name, lane in last.items() if self.declared.get(name) != lane]
         for name in changed:
@@ -111,7 +111,7 @@ class MemoryState:
         return changed
 
     def judge_lane(self, name: str) -> None:
-        """Work out what holds for a lane: what an operator set, else what is declared."""
+        """Set what holds for a lane: the operator's setting, else the declaration."""
         lane = self.ruled_lanes.get(name) or self.declared[name]
         if name in self.lanes:
             self.lanes[name].lane = lane
@@ -121,7 +121,7 @@ class MemoryState:
                 self.judge_user(user)
 
     def judge_user(self, user: str) -> None:
-        """Work out what holds for a user: nothing while paused, else what an operator set for a lane."""
+        """Set the caps that hold for a user: none may start while paused, else the operator's caps per lane."""
         for name, book in self.lanes.items():
             cap = 0 if user in self.paused_users else self.caps.get((user, name))
             if cap is None:
@@ -142,7 +142,7 @@ class MemoryState:
 
 
 class SessionBooks(Ledger[str, SessionBook]):
-    """The sessions that are not idle, each made with what an operator has set of it."""
+    """The sessions that are not idle. A new one gets the settings of an operator."""
 
     def __init__(self, state: MemoryState) -> None:
         super().__init__(SessionBook)

@@ -1,4 +1,4 @@
-"""An incarnation as the memory store knows it."""
+"""The record of an incarnation in the memory store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from laneway.stores.memory.state.records import RunRecord
 
 
 class WorkerRecord:
-    """An incarnation and what it holds."""
+    """An incarnation and its leases."""
 
     __slots__ = (
         "call",
@@ -32,9 +32,9 @@ class WorkerRecord:
         self.leases: dict[int, RunRecord] = {}
         self.call, self.reply = 0, StepReply()
         self.idle = self.left = self.short = False
-        self.told: int | None = None  # the next due time it knew of when it went to rest
+        self.told: int | None = None  # the next due time that it knew when it became idle
         self.started = (draft(STARTED, {"worker": incarnation.id}),)
 
     def spare(self, lane: str, limit: int) -> int:
-        """Return how many more runs of the lane it may take, if it may have so many."""
+        """Return how many more runs of the lane it may take, of `most` together."""
         return limit - sum(run.lane == lane and not run.lapsed for run in self.leases.values())

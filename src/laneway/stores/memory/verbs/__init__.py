@@ -1,1 +1,1 @@
-"""The verbs of the memory store that read, that are about jobs, and that move it."""
+"""The verbs of the memory store that read, that change jobs, and that move its content."""

@@ -1,4 +1,4 @@
-"""What every verb of the memory store stands on: one lock, what is kept, and who is woken after a change."""
+"""The base of the memory store's verbs: one lock, the state, and the wake-ups after a change."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ class MemoryVerbs:
             changed()
 
     def _unwatch(self, changed: Callable[[], None]) -> None:
-        # Race: without the lock, because a watcher may stop itself while it is told; so the list is never changed.
+        # Race: without the lock, because a watcher may stop itself while it is called; so no list is ever changed.
         self._watchers = [watcher for watcher in self._watchers if watcher is not changed]

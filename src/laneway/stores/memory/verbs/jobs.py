@@ -1,4 +1,4 @@
-"""The verbs about jobs."""
+"""The verbs of jobs."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class JobVerbs(MemoryVerbs, ABC):
             return self._state.jobs.fires(job_id, limit, before)
 
     async def restart_time(self) -> None:
-        """Take the time as it is; see `JobStore`."""
+        """Make the time of now the latest time; see `JobStore`."""
         with self._lock:
             refuse_change(self._state.moving)
             self._state.jobs.restart_time(self._clock.now())
 
     @abstractmethod
     def _make_due(self, now: int) -> None:
-        """Let runs that are due join: what is accepted after comes behind them."""
+        """Let due runs join their sessions, before any run that is accepted later."""

@@ -1,4 +1,4 @@
-"""The verbs about moves between stores."""
+"""The verbs of moves between stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MoveVerbs(MemoryVerbs):
     """Goes through moves; see `MovingStore`."""
 
     async def moving(self) -> Moving | None:
-        """Return how the store stands; see `MovingStore`."""
+        """Return the store's part in a move; see `MovingStore`."""
         with self._lock:
             return self._state.moving
 
@@ -39,7 +39,7 @@ class MoveVerbs(MemoryVerbs):
                     return self._open_up(move)
 
     async def holds(self) -> list[str]:
-        """Return what there is; see `MovingStore`."""
+        """Return what a move would destroy; see `MovingStore`."""
         with self._lock:
             state = self._state
             lanes = {name for name, book in state.lanes.items() if book.paused} | set(state.ruled_lanes)

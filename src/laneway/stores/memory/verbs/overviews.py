@@ -1,4 +1,4 @@
-"""The memory store's answers about what waits: why a run does, and how lanes, users, sessions and tasks stand."""
+"""Overviews of the memory store: why a run waits, and the state of lanes, users, sessions and tasks."""
 
 from __future__ import annotations
 
@@ -177,21 +177,21 @@ class Overviews:
 
 
 def _waiting(book: LaneBook) -> list[str]:
-    """Return the users whose first-time runs wait there; a turn in which none does may just not be swept out."""
+    """Return the users with runs that wait for their first start there. A turn without such runs may still exist."""
     return [name for (name, _), turn in book.turns.items() if name is not None and turn.waiting]
 
 
 def _seated(book: LaneBook) -> list[str]:
-    """Return the users who have something going on there; the seat of one who has not may just not be cleared away."""
+    """Return the users with seats in use there. The seat of another user may still exist."""
     return [name for name, seat in book.seats.items() if not seat.idle]
 
 
 def _risks(run: RunRecord, worker: WorkerRecord) -> list[str]:
-    """Return the runs on their last chance that the worker executes, if the run is on its own."""
+    """Return the runs on their last chance that the worker executes, if this run is on its last chance, too."""
     if not _on_last_chance(run):
         return []
     return [other.id for _, other in sorted(worker.leases.items()) if _on_last_chance(other) and not other.lapsed]
 
 
 def _on_last_chance(run: RunRecord) -> bool:
-    return run.crashes > 0 and run.reason == LAST_CHANCE  # a checkpoint takes the crashes back
+    return run.crashes > 0 and run.reason == LAST_CHANCE  # a checkpoint resets the crashes

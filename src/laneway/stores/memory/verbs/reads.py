@@ -20,7 +20,7 @@ from laneway.stores.memory.verbs.overviews import Overviews
 
 
 class ReadVerbs(MemoryVerbs):
-    """Answers from what is kept, and changes nothing."""
+    """Reads the state, and changes nothing."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -55,7 +55,7 @@ class ReadVerbs(MemoryVerbs):
             return found
 
     async def recall(self, run_id: str) -> Recall:
-        """Return what the run has kept; see `RunStore`."""
+        """Return the memos of the run; see `RunStore`."""
         with self._lock:
             run = self._state.known(run_id)
             return Recall(list(run.memos), run.wait)
