@@ -1,4 +1,4 @@
-"""Jobs changed by one process and fired by another: what the command line says holds at once for workers that run."""
+"""Jobs changed by one process and fired by another: a change by the command line holds at once for running workers."""
 
 from __future__ import annotations
 

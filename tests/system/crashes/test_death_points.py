@@ -1,4 +1,4 @@
-"""Kill -9 at every point between a handler's return and the end of settle: all of what it leaves is there, or nothing.
+"""Kill -9 at every point between a handler's return and the end of its settlement: all effects are stored, or none.
 
 And so for a step that is kept, an answer, a cancel that reaches called runs, and a job's fire: each is one transaction
 of the store.
@@ -38,7 +38,7 @@ class Aftermath:
 
     @property
     def done(self) -> bool:
-        """Tell whether the call of which the process died must have happened."""
+        """Whether the call in which the process died must have had its effect."""
         return self.play.point != UNSENT and not self.play.point.isdecimal()
 
     async def victim(self) -> Run:
@@ -50,7 +50,7 @@ class Aftermath:
         return await all_runs(await self.app.open())
 
     async def left(self) -> list[Run]:
-        """Return what the victim has left behind or called."""
+        """Return the runs that the victim has submitted or called."""
         victim = await self.victim()
         return [run for run in await self.runs() if run.parent == victim.id]
 
@@ -69,7 +69,7 @@ class Aftermath:
         return Counter([event.kind async for event in self.app.events(await self.victim())])
 
     async def go_on(self) -> None:
-        """Execute everything, and answer whoever asks."""
+        """Execute everything, and answer all questions."""
         await self.app.drain()
         while asking := [run for run in await self.app.runs(state="waiting") if run.wait and run.wait.questions]:
             for run in asking:
@@ -77,7 +77,7 @@ class Aftermath:
             await self.app.drain()
 
 
-# What is there after the death, and what when everything has been executed
+# What the store must hold after the death, and when everything has been executed
 
 
 async def leaves(aftermath: Aftermath) -> None:
@@ -90,7 +90,7 @@ async def has_left_once(aftermath: Aftermath) -> None:
     left = await aftermath.left()
     assert Counter(run.task for run in left) == Counter(aftermath.scene.leaves)
     assert [run.args.get("n") for run in left if run.task == "note"] in ([1, 2], [1], [2])
-    # Each took its place at the session's end, behind what was queued there.
+    # Each took its place at the session's end, behind the queued runs.
     begun = sorted(await aftermath.runs(), key=lambda run: (run.started_at, run.number))
     assert [run.number for run in begun] == sorted(run.number for run in begun)
 
@@ -144,7 +144,7 @@ async def keeps(aftermath: Aftermath) -> None:
 
 async def has_paid_once_if_it_was_kept(aftermath: Aftermath) -> None:
     run = await aftermath.victim()
-    # What is not stored is done again; `ctx.step_token` is for those who cannot afford that.
+    # A step that is not stored is executed again; `ctx.step_token` is for systems that must not do it twice.
     again = not aftermath.done and aftermath.play.point != NOWHERE
     assert (aftermath.paid(), run.result, run.fence) == ((2, 2, 2) if again else (1, 1, 1 + aftermath.done))
 
@@ -169,7 +169,7 @@ async def is_cancelled(aftermath: Aftermath) -> None:
     [child] = await aftermath.left()
     state = RunState.CANCELLED if aftermath.done else RunState.WAITING
     assert (run.state, child.state) == (state, state)
-    await aftermath.app.cancel(run)  # as its user does, who got no answer
+    await aftermath.app.cancel(run)  # as its user does after no answer
 
 
 async def has_been_cancelled_with_its_child(aftermath: Aftermath) -> None:
@@ -189,7 +189,7 @@ async def fires(aftermath: Aftermath) -> None:
 
 async def has_fired_once(aftermath: Aftermath) -> None:
     store = await aftermath.app.open()
-    await fire_due(store)  # as a ticker does, which the job is still due for if nobody has fired it
+    await fire_due(store)  # as a ticker does: the job is still due if it was not fired
     await aftermath.go_on()
     [run] = [run for run in await aftermath.runs() if run.job is not None]
     state = (await standing(store, JOB)).state

@@ -73,7 +73,7 @@ async def _kill(workers: list[Process], stage: Stage, random: Random, kills: int
 
 
 async def _followed(client: Scheduler, run: Receipt, random: Random, heard: list[Event]) -> tuple[Log, int]:
-    """Follow a run from this process, going away and coming back; return what was received, and how often."""
+    """Follow a run from this process with breaks; return the events, and the number of breaks."""
     received: list[Event] = []
     cuts = 0
     while not received or received[-1].kind != DONE:

@@ -96,7 +96,7 @@ async def test_a_machine_that_slept_catches_up_by_each_jobs_rule(stage: Stage) -
 
         for worker in workers:
             await worker.freeze()
-        await asyncio.sleep(3)  # nothing can tell of what does not happen
+        await asyncio.sleep(3)  # there is no event for what must not happen
         for worker in workers:
             worker.thaw()
         asleep = len(stage.journal.of(Started))
@@ -177,7 +177,7 @@ async def _come_to_rest(stage: Stage, client: Scheduler) -> list[JobFires]:
 
 
 def _goes_on(job: JobFires) -> bool:
-    """Tell whether a run of the job has not ended, whose end will plan the next fire."""
+    """Tell whether a run of the job has not ended: its end will plan the next fire."""
     return any(not run.ended for run in job.runs)
 
 

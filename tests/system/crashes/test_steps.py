@@ -1,4 +1,4 @@
-"""Steps, questions, calls and follow-ups while workers are killed: what was kept stays, and nothing comes twice."""
+"""Steps, questions, calls and follow-ups while workers are killed: nothing kept is lost, and nothing happens twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill -9 at any point: nothing is lost, no slot stays taken, nobody runs what another still runs."""
+"""Kill -9 of workers at any point: nothing is lost, no slot stays taken, no run is executed twice at once."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_a_poison_run_does_not_take_its_neighbours_with_it(stage: Stage) -
         runs = [*neighbours, poisoned]
 
         # All of them are executed when it kills their worker, each time; one on its last chance may have to wait for
-        # another, which goes on for longer each time, so nobody can say how many workers it takes.
+        # another one, which takes longer each time, so the number of workers is not known beforehand.
         workers = [stage.worker(concurrency=4)]
         while not all([(await client.get(run)).ended for run in runs]):
             await asyncio.sleep(0.2)

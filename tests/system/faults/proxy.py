@@ -51,7 +51,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """What laneway takes."""
+        """The URL of a store."""
         return f"redis://{HOST}:{self.port}/0"
 
     async def serve(self, ready: threading.Event, stop: asyncio.Event) -> None:

@@ -24,7 +24,7 @@ from laneway.core.transfer.pieces import FIRST, Mark, Piece
 from laneway.ports.control import Answer, Cancel, Pause, Resume
 from laneway.ports.gates import Held
 from laneway.ports.jobs import AddJob, EditJob, RemoveJob
-from laneway.ports.moving import Arrive, Freeze, OpenUp, Reopen, Shut
+from laneway.ports.moves import Arrive, Freeze, OpenUp, Reopen, Shut
 from laneway.ports.sessions import Extent
 from laneway.ports.settings import BreakerClosed, Hold, LaneSetting, LaneUnset, SessionSetting, TaskDisabled, UserCap
 from laneway.ports.store import Store
@@ -405,6 +405,6 @@ CASES = (
     *(remove_job, fire, end_a_fire, restart_time, prune, trim),
     *(shut, freeze, reopen_a_source, arrive, unpack, reopen_a_target, open_up),
 )
-# What it changed is told once: a repeat finds nothing left to do, and says so.
+# Their answer says what they changed: a repeat finds nothing left to do, and has another answer.
 TOLD_ONCE = frozenset({remove_job, fire, prune, trim, reopen_a_source, reopen_a_target})
 SUBMISSIONS = frozenset({submit, submit_to_a_busy_session, interrupt})

@@ -24,22 +24,25 @@ from pathlib import Path
 
 import msgspec
 
+from laneway.cli import COMMANDS
 from tests.system.harness.die_with_parent import PR_SET_PDEATHSIG
 
 DIE_WITH_PARENT = Path(__file__).with_name("die_with_parent.py")
 # The modules that a request may name.
 FORKABLE = (
+    "laneway",
     "tests.system.load.worker",
     "tests.system.load.producer",
     "tests.system.load.message_producer",
+    "tests.system.load.restricted_producer",
     "tests.system.faults.death_scenes",
 )
 # All but the apps, which look at the environment when they are imported.
 IMPORTED = [
     "laneway.scheduler",
     "laneway.engine.worker.worker",
-    "laneway.stores.sqlite",
-    "laneway.stores.redis",
+    "laneway.stores.sqlite.store",
+    "laneway.stores.redis.store",
     "laneway.stores.postgres.store",
     "tests.system.faults.lossy_store",
     "tests.system.oracle.journal",
@@ -147,7 +150,7 @@ def close_fork_server() -> None:
 
 def main(line: socket.socket) -> None:
     """Fork what is requested, and report what has ended, until the test closes the line."""
-    for name in IMPORTED:
+    for name in (*IMPORTED, *(f"laneway.cli.{module}" for module, _ in COMMANDS.values())):
         import_module(name)
     reads, writes = os.pipe()
     for end in (reads, writes):

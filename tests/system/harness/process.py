@@ -80,7 +80,7 @@ class Process:
         self._writer.write(Killed)
 
     async def freeze(self) -> None:
-        """Stop it in the middle of whatever it does, and return when it stands still."""
+        """Stop it at any point of its work, and return when it stands still."""
         self.signal(signal.SIGSTOP)
         await until(lambda: _state_of(self.pid) == "T", f"{self.name} stands still")
         self._writer.write(Frozen)

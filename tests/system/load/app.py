@@ -64,7 +64,7 @@ def plod(takes: float = 0, failures: int = 0, delay: float = 0, *, ctx: Context)
 
 @app.task(lane="wide", max_crashes=1000)
 async def stream(steps: int, *, ctx: Context) -> dict[str, Any]:
-    """Say all that an agent says, step by step, and go on where the attempt before came to."""
+    """Emit what an agent emits, step by step; continue where the attempt before stopped."""
     with journal().attempt(ctx):
         for step in range(ctx.state or 0, steps):
             ctx.delta(f"word {step} of fence {ctx.fence} ")
@@ -106,7 +106,7 @@ def ignore(gate: str, *, ctx: Context) -> dict[str, Any]:
 
 @app.task(lane="wide", max_crashes=1000)
 async def swallow(gate: str, *, ctx: Context) -> dict[str, Any]:
-    """Go on, on the loop and whatever cancellations come, until the file `gate` exists."""
+    """Go on, on the loop and despite cancellations, until the file `gate` exists."""
     with journal().attempt(ctx):
         while not Path(gate).exists():  # noqa: ASYNC240 - as above
             with contextlib.suppress(asyncio.CancelledError):

@@ -23,7 +23,7 @@ async def main(path: str) -> None:
     async def caller() -> None:
         while True:
             receipt = await app.submit("noop", {"number": next(numbers)})
-            # A write each, and whole: who is killed says all or nothing.
+            # One write each: a killed process has printed a whole line or nothing.
             os.write(1, f"{receipt.run_id}\n".encode())
 
     async with app:

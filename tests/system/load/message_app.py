@@ -36,7 +36,7 @@ def one_of_all(messages: list[dict[str, Any]]) -> dict[str, Any]:
 async def reply(
     numbers: list[int], takes: float, failures: int, delay: float = 0, debounce: float = 0, *, ctx: Context
 ) -> dict[str, Any]:
-    """Take a while on the loop, and read what comes meanwhile. Rules read `delay` and `debounce`."""
+    """Take a while on the loop, and read new messages. Rules read `delay` and `debounce`."""
     with journal().message_attempt(ctx, numbers) as read:
         end = time.monotonic() + takes
         while time.monotonic() < end:
@@ -50,7 +50,7 @@ async def reply(
 def ponder(
     numbers: list[int], takes: float, failures: int, delay: float = 0, debounce: float = 0, *, ctx: Context
 ) -> dict[str, Any]:
-    """Take a while in a thread, unless told to stop, and read what comes meanwhile, one by one."""
+    """Take a while in a thread, unless cancelled, and read new messages one by one."""
     with journal().message_attempt(ctx, numbers) as read:
         end = time.monotonic() + takes
         while time.monotonic() < end and not ctx.cancelled:

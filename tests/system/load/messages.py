@@ -45,7 +45,7 @@ def shape_of(session: str) -> SessionShape:
 
 
 def has_key(number: int) -> bool:
-    """Tell whether a message can be sent again by whoever takes over from a killed producer."""
+    """Tell whether a producer that takes over from a killed one can send the message again."""
     return number % 2 == 1
 
 

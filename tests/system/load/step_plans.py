@@ -77,7 +77,7 @@ class Plan:
 
 
 class Drawing:
-    """Draws plans; `longest` is what a action takes at most, in seconds."""
+    """Draws plans; An action takes at most `longest` seconds."""
 
     def __init__(self, random: Random, *, longest: float = 0.03) -> None:
         self._random, self._longest = random, longest

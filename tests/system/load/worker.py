@@ -35,7 +35,7 @@ from tests.system.oracle.journal import LeaseChecked, Ready
 
 
 class Faults(msgspec.Struct, frozen=True):
-    """What is wrong with this worker."""
+    """The faults of this worker."""
 
     lossy: float = 0
     unseen: bool = False
@@ -56,7 +56,7 @@ async def main(faults: Faults) -> None:
     def on_ready() -> None:
         journal().write(Ready)
         if store is not None:
-            store.chance = faults.lossy  # not before: a worker that cannot register ends, and says so
+            store.chance = faults.lossy  # not before: a worker that cannot register ends with an error
 
     loop = asyncio.get_running_loop()
     stopping = []
@@ -72,7 +72,7 @@ def _log_lease_checks() -> None:
     checked, may_have_lapsed, start = [0], vars(LeaseClock)["may_have_lapsed"].fget, AttemptTable.start
 
     def check(lease_clock: LeaseClock) -> bool:
-        # Before the check: a process that is frozen between the two sees it by its clock.
+        # Before the check: a process that is frozen between the two finds out by its clock.
         checked[0] = time.monotonic_ns()
         return bool(may_have_lapsed(lease_clock))
 

@@ -135,7 +135,7 @@ def recorded_differently(job: JobFires) -> Iterator[str]:
 def overlapped(job: JobFires) -> Iterator[str]:
     """Yield runs that were accepted or started before the overlap rule allowed it."""
     runs, overlap = sorted(job.runs, key=lambda run: run.number), job.job.spec.overlap
-    # What waits is one run at most, by `queue`: so one that is accepted finds the last but one ended.
+    # By `queue` at most one run waits: so an accepted run finds the last but one ended.
     apart = {Overlap.SKIP: 1, Overlap.QUEUE: 2}.get(overlap)
     if apart is not None:
         for before, after in zip(runs, runs[apart:], strict=False):
@@ -159,7 +159,7 @@ def _has_ended(run: Run, by: datetime) -> bool:
 
 
 def _is_live(run: Run) -> bool:
-    """Tell whether the run's overlap rule was to be heeded: what is made up for only waits its turn."""
+    """Tell whether the overlap rule applied to the run: a missed fire only waits its turn."""
     return run.job is not None and run.job.overlap is not None
 
 

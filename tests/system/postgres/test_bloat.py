@@ -74,14 +74,14 @@ def old_snapshot(url: str) -> psycopg.Connection[tuple[object, ...]]:
 
 
 def asked(url: str, query: LiteralString) -> int:
-    """Return what the server says of the tables that move."""
+    """Return a figure of the server about the tables that change all the time."""
     with psycopg.connect(url, autocommit=True) as link:
         [[number]] = link.execute(query, (list(MOVING),)).fetchall()
     return int(number)
 
 
 async def test_a_long_transaction_of_another_slows_a_claim_by_at_most_half(postgres_server: Postgres) -> None:
-    """Two databases of one server do the same in turn, so that whatever else goes on slows both."""
+    """Two databases of one server do the same in turns, so that other load slows both."""
     seconds = sized(10, 60)
     with ExitStack() as databases:
         urls = [databases.enter_context(postgres_server.database()) for _ in range(2)]
@@ -92,19 +92,19 @@ async def test_a_long_transaction_of_another_slows_a_claim_by_at_most_half(postg
             end = time.monotonic() + seconds
             while time.monotonic() < end:
                 took.append((await loads[0].round(), await loads[1].round()))
-        # A server knows what a connection did when that has ended.
+        # A server counts the work of a connection when that has ended.
         dead, passed = asked(urls[0], DEAD), asked(urls[0], PASSED) / len(took)
 
-    # Round by round, because what else the machine does comes and goes.
+    # Round by round, because other load comes and goes.
     last = took[-len(took) // 4 :]
     slower = median(beside / alone for beside, alone in last)
     rounds = f"{len(took)} rounds of {BATCH} in {seconds} s"
     report(f"a step beside a long transaction took {slower:.2f} times as long as without; {rounds}, {dead:,} rows dead")
     assert dead > BATCH * len(took)
     report(f"{passed:.0f} entries of indexes were passed in a round")
-    if LONG:  # a hundred rounds beside other tests tell nothing about time
+    if LONG:  # a hundred rounds beside other tests say nothing about time
         assert slower < 1.5
-    # However slow the machine is, and however few rounds that makes: what was taken before is not passed again.
+    # On any machine: a claim does not pass index entries of earlier claims again.
     assert passed < 12 * BATCH
 
 

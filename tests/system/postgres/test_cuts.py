@@ -1,6 +1,6 @@
-"""Lines to the PostgreSQL store that are cut around each COMMIT: its effect is there once, whoever had to repeat it.
+"""Connections to a PostgreSQL store that are cut around each COMMIT: the call has its effect once.
 
-The store that is left behind is compared with that of the same calls over a line that held, row by row.
+The store is compared, row by row, with one of the same calls over a connection that held.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Case = Any  # a function of `store_calls`
 
 @dataclass
 class Held:
-    """What a call comes to over a line that holds: the tables before and after it, its answer, how many COMMITs."""
+    """A call over a connection that holds: the tables before and after it, its answer, and its number of COMMITs."""
 
     before: list[tuple[str, str]]
     after: list[tuple[str, str]]
@@ -69,7 +69,7 @@ class Lines:
             await store.close()
 
     async def held(self, case: Case) -> Held:
-        """Return what the case's call comes to over a line that holds."""
+        """Return the case's call over a connection that holds."""
         if case not in self._held:
             async with self.scene(case) as (_, call):
                 before, calls = self.picture(), self.proxy.calls
@@ -116,7 +116,7 @@ async def test_a_call_that_is_cut_off_has_its_effect_once(lines: Lines, case: Ca
     assert kept != before or case is store_calls.open_again, "the call has no effect"
 
     for nth in range(held.calls):
-        # Once: the writer repeats it, and nobody hears of it.
+        # Once: the writer repeats it, and the caller does not notice.
         async with lines.scene(case) as (store, call):
             lines.proxy.plan.extend([*[None] * nth, cut])
             got = await call()
@@ -128,7 +128,7 @@ async def test_a_call_that_is_cut_off_has_its_effect_once(lines: Lines, case: Ca
             elif cut is Cut.BEFORE or case not in TOLD_ONCE:
                 assert got == expected
 
-        # Twice: its caller hears of it, and repeats it.
+        # Twice: the caller gets an error, and repeats it.
         async with lines.scene(case) as (store, call):
             lines.proxy.plan.extend([*[None] * nth, cut, cut])
             with pytest.raises(StoreUnavailable) as unavailable:
@@ -173,5 +173,5 @@ async def test_who_rests_in_the_same_process_is_woken_though_the_answer_was_cut_
 
 
 def without_places(receipts: Any) -> list[Receipt]:
-    """Return receipts without positions: a repeat does not tell them."""
+    """Return receipts without positions: a repeat does not return them."""
     return [msgspec.structs.replace(receipt, position=None) for receipt in receipts]

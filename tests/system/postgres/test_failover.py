@@ -52,7 +52,7 @@ async def _goes_on(stage: Stage, producer: Process) -> float:
 
 async def _more(stage: Stage, what: type[Entry], producer: Process) -> float:
     before = len(stage.journal.of(what))
-    # Who has nothing left to submit proves as much.
+    # A producer that has submitted everything shows the same.
     return await until(lambda: len(stage.journal.of(what)) > before or not producer.alive, "the work goes on")
 
 
@@ -92,7 +92,7 @@ async def test_a_standby_takes_over_from_a_killed_primary(stage: Stage) -> None:
 
 @pytest.mark.chaos
 async def test_a_standby_takes_over_from_a_primary_that_stands_still(stage: Stage) -> None:
-    # As one does whose machine is gone, or cannot be reached: nobody is told so.
+    # As one whose machine is gone or cannot be reached: clients get no error.
     random = seeded()
     with postgres_server() as primary, postgres_standby(primary) as standby:
         stage.url = both(primary, standby, "&timeout=1")

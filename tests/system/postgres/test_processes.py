@@ -1,4 +1,4 @@
-"""Many processes on one PostgreSQL database: they make the store together, and none misses what another wrote."""
+"""Many processes on one PostgreSQL database: they make one store, and each sees what the others wrote."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_processes_that_open_an_empty_database_at_once_make_one_store(
 
 @pytest.mark.parametrize("stage", ["postgres"], indirect=True)
 async def test_producers_of_several_processes_on_few_sessions_leave_none_of_them_hanging(stage: Stage) -> None:
-    """A session hangs if who ends its active run does not see the run that was just queued behind it, or the reverse.
+    """A session hangs if the transaction that ends its active run misses the run that was just queued, or the reverse.
 
     Each is short, and there are few, so that they meet all the time.
     """

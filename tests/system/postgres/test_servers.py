@@ -1,4 +1,4 @@
-"""Real workers on a PostgreSQL store whose server is killed, stands still or is cut off: nothing is lost or doubled."""
+"""Workers on a PostgreSQL server that is killed, frozen or cut off: nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.system.oracle.journal import Accepted, Ended, Ending, Unanswered
 
 pytestmark = [pytest.mark.system, time_limit(short=180)]
 
-HASTY = "?timeout=1"  # so that nobody waits long for a server that stands still
+HASTY = "?timeout=1"  # so that calls to a frozen server end soon
 
 
 async def _fleet(stage: Stage, size: int = 2, **settings: float) -> list[Process]:
@@ -55,7 +55,7 @@ async def test_a_server_killed_under_load_loses_and_doubles_nothing(stage: Stage
 
 @pytest.mark.parametrize("seconds", [pytest.param(60, marks=pytest.mark.chaos)] if LONG else [10])
 async def test_nobody_loses_a_lease_to_a_server_that_stands_still(stage: Stage, seconds: float) -> None:
-    # Of the short form the leases are shorter than the time for which it stands still, as those of the long one are.
+    # In both forms a lease is shorter than the time for which the server is frozen.
     lease = {} if LONG else SHORT_LEASE
     with postgres_server() as server:
         stage.url = server.url + HASTY
@@ -78,7 +78,7 @@ async def test_nobody_loses_a_lease_to_a_server_that_stands_still(stage: Stage, 
             await stage.stop(*fleet)
             figures = await check(stage, client)
             fences = {(await client.get(receipt)).fence for receipt in held}
-    # Who is given up before its COMMIT is sent knows that nothing was done; after it, nobody can.
+    # A call that is given up before its COMMIT was sent has done nothing; after that, nobody knows.
     given_up = isinstance(answer, StoreUnavailable)
     unsure = isinstance(answer, StoreUnavailable) and answer.maybe_done
     fate = "answered late" if not given_up else "given up, and maybe done" if unsure else "given up, and not done"
@@ -102,7 +102,7 @@ async def test_lines_cut_at_random_and_workers_killed_lose_nothing(stage: Stage)
             fleet.pop(random.randrange(2)).kill()
             fleet.append(stage.worker(concurrency=8))
         assert await producer.ended(sized(120, 600)) == 0
-        stage.url = server.url  # nobody repeats what this process asks
+        stage.url = server.url  # this process does not repeat its calls
         async with stage.client() as client:
             await stage.drained(client, within=sized(90, 600))
             proxy.chance = 0

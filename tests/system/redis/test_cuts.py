@@ -1,6 +1,6 @@
-"""Lines to the Redis store that are cut around each call: its effect is there once, whoever had to repeat it.
+"""Connections to a Redis store that are cut around each call: the call has its effect once.
 
-The store that is left behind is compared with that of the same calls over a line that held, key by key.
+The store is compared, key by key, with one of the same calls over a connection that held.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Lines:
 @pytest.fixture(scope="module")
 def lines() -> Iterator[Lines]:
     with valkey_server() as server, proxy_to(server.port) as proxy:
-        # Known beforehand: what has to be sent first is called twice.
+        # Loaded before: a call that has to load a script is two calls.
         for verb in verbs():
             known = script(verb)
             server.command("SCRIPT", "LOAD", known.text)
@@ -92,7 +92,7 @@ async def test_a_call_that_is_cut_off_has_its_effect_once(lines: Lines, case: Ca
     assert kept != before or case is store_calls.open_again, "the call has no effect"
 
     for nth in range(calls):
-        # Once: the link repeats it, and nobody hears of it.
+        # Once: the client repeats it, and the caller does not notice.
         async with lines.scene(case) as (store, client, call):
             lines.proxy.plan.extend([*[None] * nth, cut])
             got = await call()
@@ -104,11 +104,11 @@ async def test_a_call_that_is_cut_off_has_its_effect_once(lines: Lines, case: Ca
             elif cut is Cut.BEFORE or case not in TOLD_ONCE:
                 assert got == expected
 
-        # Twice: its caller hears of it, and repeats it.
+        # Twice: the caller gets an error, and repeats it.
         async with lines.scene(case) as (store, client, call):
             lines.proxy.plan.extend([*[None] * nth, cut, cut])
             if case is store_calls.open_again and nth == calls - 1:
-                await call()  # the last one only has functions made; who needs them hears of it
+                await call()  # the last call only makes functions; a caller that needs them gets the error
             else:
                 with pytest.raises(StoreUnavailable) as unavailable:
                     await call()
@@ -154,5 +154,5 @@ def _pairs(found: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def without_places(receipts: Any) -> list[Receipt]:
-    """Return receipts without positions: a repeat does not tell them."""
+    """Return receipts without positions: a repeat does not return them."""
     return [msgspec.structs.replace(receipt, position=None) for receipt in receipts]

@@ -48,13 +48,13 @@ async def _fail_over(stage: Stage, fail_over: Callable[[], object]) -> tuple[flo
 
 
 def _cut_off_replicas(master: ValkeyServer) -> None:
-    """Let them hear nothing of what their master acknowledges from here on: they cannot connect to it again."""
+    """Stop replication: the replicas cannot connect to their master again."""
     master.command("CONFIG", "SET", "requirepass", SECRET)
     Endpoint(HOST, master.port, password=SECRET).ask("CLIENT", "KILL", "TYPE", "replica")
 
 
 async def _at_rest(stage: Stage, fleet: list[Process], producer: Process) -> int:
-    """Let everything come to its end, and check it; return how many acknowledged runs are gone."""
+    """Wait until all runs have ended, and check them; return how many acknowledged runs are gone."""
     assert await producer.ended(sized(60, 600)) == 0
     async with stage.client() as client:
         await stage.drained(client, within=sized(60, 600))

@@ -1,4 +1,4 @@
-"""Workers that have nothing to do on a Redis store: what they cost, and how soon they begin when something comes."""
+"""Idle workers on a Redis store: what they cost, and how soon they start a new run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real workers on a Redis store whose server is killed, stands still, or is cut off: what was acknowledged stays."""
+"""Workers on a Redis server that is killed, frozen or cut off: nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.system, time_limit()]
 
 SYNCED = {"appendonly": "yes", "appendfsync": "always"}
 BY_THE_SECOND = {"appendonly": "yes", "appendfsync": "everysec"}
-HASTY = "?timeout=0.5"  # so that nobody waits long for a server that stands still
+HASTY = "?timeout=0.5"  # so that calls to a frozen server end soon
 
 
 async def _fleet(stage: Stage, size: int = 2, **settings: float) -> list[Process]:
@@ -57,7 +57,7 @@ async def test_a_server_killed_under_load_loses_nothing_that_it_has_synced(stage
 
 
 async def test_a_power_cut_takes_the_last_moment_with_it_and_leaves_the_rest_whole(stage: Stage) -> None:
-    """By the second, what was acknowledged in the last one or two may be lost, when the machine loses its power.
+    """A server that syncs once a second may lose the last second or two in a power cut.
 
     Then runs are gone that somebody has a receipt of, and what was executed in that moment is executed again. What is
     left agrees with itself, comes to its end, and no lease is executed twice at once.
@@ -76,7 +76,7 @@ async def test_a_power_cut_takes_the_last_moment_with_it_and_leaves_the_rest_who
         assert await producer.ended(sized(60, 600)) == 0
         async with stage.client() as client:
             await stage.drained(client, within=sized(60, 600))
-            # What is new is done as ever.
+            # New runs are executed as always.
             for receipt in await client.submit_many([(linger, {"takes": 0})] * 10):
                 await client.result(receipt, timeout=20)
             await stage.stop(*fleet)
@@ -146,7 +146,7 @@ async def test_lines_cut_at_random_and_workers_killed_lose_nothing(stage: Stage)
             fleet.pop(random.randrange(2)).kill()
             fleet.append(stage.worker(concurrency=8))
         assert await producer.ended(sized(60, 600)) == 0
-        stage.url = server.url  # nobody repeats what this process asks
+        stage.url = server.url  # this process does not repeat its calls
         async with stage.client() as client:
             await stage.drained(client, within=sized(60, 600))
             proxy.chance = 0

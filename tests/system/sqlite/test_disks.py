@@ -271,7 +271,7 @@ async def test_a_file_damaged_while_a_worker_runs_is_reported_and_a_backup_resto
 
     with closing(sqlite3.connect(stage.file, isolation_level=None)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        # Somebody's commit makes the worker forget what it had read before.
+        # Another process's commit makes the worker read its pages again.
         db.execute("BEGIN IMMEDIATE")
         db.execute("UPDATE counter SET accepted = accepted + 1")
         scribble(stage.file)
@@ -290,7 +290,7 @@ async def test_a_file_damaged_while_a_worker_runs_is_reported_and_a_backup_resto
 
 
 async def all_is_done(stage: Stage) -> None:
-    """Let a worker bring everything to its end, and see that nothing is missing."""
+    """Let a worker execute everything, and check that nothing is missing."""
     worker = stage.worker()
     await stage.ready(worker)
     async with stage.client() as client:

@@ -26,7 +26,7 @@ async def test_workers_share_one_file_and_keep_every_limit(stage: Stage, workers
     fleet = [stage.worker(concurrency=-(-full // workers)) for _ in range(workers)]
     await stage.ready(*fleet)
     async with stage.client() as client:
-        # Enough to fill every lane, to begin with: so the limits are not only kept, they are what holds runs back.
+        # Enough to fill every lane at first: so the limits are what holds runs back.
         filling = [
             Submission(hold, {"gate": stage.gate()}, lane=lane.name, user=user)
             for lane in LANES

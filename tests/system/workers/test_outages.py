@@ -1,4 +1,4 @@
-"""Slow is not dead: a locked store, a blocked loop, a frozen process, and what may and may not be taken over then."""
+"""Slow is not dead: which runs may be taken over while a store is locked, a loop blocked or a process frozen."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_worker_out_of_file_descriptors_takes_nobody_for_dead(stage: Sta
 async def test_nobody_is_reclaimed_and_nothing_pruned_when_the_clock_steps(stage: Stage) -> None:
     clock = stage.folder / "clock"
     clock.write_text("0")
-    # Nobody is seen to be gone, so everything hangs on the lapse, which is judged by the clock.
+    # No process is seen to be gone, so everything depends on lease expiry, which goes by the clock.
     fleet = [stage.worker(concurrency=5, clock=str(clock), unseen=True, **SHORT_LEASE) for _ in range(2)]
     await stage.ready(*fleet)
     async with stage.client() as client:
@@ -157,14 +157,14 @@ async def test_what_a_frozen_worker_is_given_and_loses_it_does_not_begin_when_it
 
         await until(rests, "the worker rests")
         await frozen.freeze()
-        # Of the two, a thread could not even be stopped when the loss is heard of.
+        # A thread could not be stopped when the worker learns of the loss.
         batch = await client.submit_many([(task, {"gate": stage.gate()}) for task in (hold, hold_in_thread)])
         given = [(await client.get(receipt)).state for receipt in batch]
         other = stage.worker(concurrency=2, **LEASE)
         for receipt in batch:
             await stage.started(receipt.run_id, fence=2)
         frozen.thaw()
-        # The other is full, so these are taken by the one that goes on, when it has heard of its loss.
+        # The other one is full, so the thawed one claims these when it has learned of its loss.
         for _ in range(2):
             await stage.started((await client.submit(hold, {"gate": stage.gate()})).run_id)
 

@@ -1,4 +1,4 @@
-"""Asking a worker to end, by the real command line: it gives back what it can, uncharged and in time."""
+"""Stopping a worker by the real command line: it gives its runs back, without a charge and in time."""
 
 from __future__ import annotations
 

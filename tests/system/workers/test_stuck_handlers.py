@@ -1,4 +1,4 @@
-"""A handler that heeds nothing cannot take the fleet down: its worker says so, ends, and its death frees the run."""
+"""A handler that cannot be stopped does not take the fleet down: its worker reports it and ends, its run is freed."""
 
 from __future__ import annotations
 

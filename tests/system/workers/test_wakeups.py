@@ -1,4 +1,4 @@
-"""Waking instead of polling: how soon an idle worker in another process starts what is submitted."""
+"""Wake-ups instead of polling: how soon an idle worker in another process starts a new run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def _picked_up(stage: Stage, client: Scheduler) -> float:
 
     await until(everybody_rests, "the worker rests")
     submitted_at = time.monotonic_ns()
-    # A handler that emits nothing: what it emits is written 50 ms later, and the worker would find the next run then.
+    # A handler that emits nothing: events are written 50 ms later, and the worker would find the next run then.
     receipt = await client.submit(linger, {"takes": 0})
     began = await stage.started(receipt.run_id)
     await until(lambda: bool(stage.journal.of(Ended, receipt.run_id)), "the run ends")

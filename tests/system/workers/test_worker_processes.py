@@ -25,7 +25,7 @@ APP = "tests.system.load.app:app"
 
 
 def told(parent: Process, event: str) -> list[dict[str, Any]]:
-    """Return what parent and workers have told of one kind, as far as it is written."""
+    """Return the events of one kind that parent and workers have printed."""
     lines = [json.loads(line) for line in parent.stdout.splitlines() if line.endswith("}")]
     return [line for line in lines if line["event"] == event]
 
@@ -38,7 +38,7 @@ async def fleet(stage: Stage, *options: str, processes: int = 2, **settings: Any
 
 
 def pids(parent: Process) -> list[int]:
-    """Return the processes that it has started and that have not ended, as far as it is told."""
+    """Return the processes that it has started and that have not ended, by its events."""
     ended = {line["pid"] for line in told(parent, "ended")}
     return [line["pid"] for line in told(parent, "started") if line["pid"] not in ended]
 
