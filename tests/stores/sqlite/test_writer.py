@@ -258,9 +258,7 @@ def interrupted(submission: Coroutine[Any, Any, Any], after: int) -> bool:
         submission.close()
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # no exception can pass everywhere
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # raised where none can pass
 async def test_ctrl_c_in_a_submission_wherever_it_comes_leaves_the_writer_usable(store: SQLiteStore) -> None:
     moment, is_over = 0, False
     while not is_over:
