@@ -37,13 +37,17 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 # A command is what `help` says of it, then its steps: a program of the environment, and its arguments. ARGS stands for
 # those of the command; a step that ends with & runs beside those that follow.
 _PYTEST = f"-m pytest -n {1 + max(2, os.cpu_count() or 1)} --dist worksteal -m 'not chaos and not wall_clock'"
-_OPTIONS = "-p tests.memory ARGS"
-_ALONE = f"python -m pytest {_OPTIONS} -n 0 -m wall_clock"  # tests that say how long something takes
+_ALONE = "python -m pytest -p tests.memory ARGS -n 0 -m wall_clock"  # tests that say how long something takes
 _CHECKS = ("mypy &", "ruff format --check .", "ruff check .", "lint-imports --no-logo")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "help": ("Show this list.",),
     "demo": ("Run laneway's demo.", "python -m laneway demo ARGS"),
-    "test": ("Run the checks and all tests but the long ones.", *_CHECKS, f"python {_PYTEST} {_OPTIONS}", _ALONE),
+    "test": (
+        "Run the checks and all but the long tests.",
+        *_CHECKS,
+        f"python {_PYTEST} -p tests.memory ARGS",
+        _ALONE,
+    ),
     "test-matrix": ("Run the contract on other versions of Redis and PostgreSQL.", "python -m tests.matrix ARGS"),
     "check": ("Check format, lint, imports and types.", *_CHECKS),
     "coverage": (

@@ -16,7 +16,7 @@ from laneway.core.transfer.move_state import MovePhase
 from laneway.core.transfer.pieces import FIRST, Disabled, Mark, Page
 from laneway.engine.mover import Mover, Progress, Side, Stage
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreMoved, StoreUnavailable
-from laneway.ports.moving import Arrive, Moved, Reopen, Shut, Transition
+from laneway.ports.moves import Arrive, Moved, Reopen, Shut, Transition
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore
 from laneway.stores.postgres.store import PostgresStore

@@ -20,7 +20,7 @@ from laneway.ports.control import RunChange, Swept
 from laneway.ports.gates import Depths, TaskState
 from laneway.ports.jobs import DueJobs, JobChange, JobFilter
 from laneway.ports.lanes import LaneState
-from laneway.ports.moving import MovingStore
+from laneway.ports.moves import MovingStore
 from laneway.ports.sessions import Extent, SessionState
 from laneway.ports.settings import Setting
 from laneway.ports.store import Store

@@ -9,7 +9,7 @@ from typing import TypeVar
 from laneway.core.transfer.digests import Tally
 from laneway.core.transfer.move_state import Moving
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
-from laneway.ports.moving import Arrive, Moved, MovingStore, OpenUp, Transition
+from laneway.ports.moves import Arrive, Moved, MovingStore, OpenUp, Transition
 
 T = TypeVar("T")
 

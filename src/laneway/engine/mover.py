@@ -32,7 +32,7 @@ from laneway.engine.common.ids import new_run_id
 from laneway.engine.services.takeover import TakeoverWorker
 from laneway.errors import MoveDiffers, MoveRefused, MoveUnfinished, SameStore, StoreUnavailable
 from laneway.ports.clock import Clock
-from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut
+from laneway.ports.moves import Arrive, Freeze, Moved, OpenUp, Reopen, Shut
 from laneway.ports.store import Store
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from laneway.ports.clock import Clock
 from laneway.ports.control import ControlStore, Swept
 from laneway.ports.events import EventStore
 from laneway.ports.lanes import LaneState, LaneStore
-from laneway.ports.moving import MovingStore
+from laneway.ports.moves import MovingStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionState, SessionStore
 from laneway.ports.store import Store

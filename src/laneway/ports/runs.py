@@ -24,36 +24,37 @@ class RunStore(Protocol):
     async def submit(self, batch: Sequence[NewRun]) -> list[Receipt]:
         """Accept a batch of runs and return a receipt for each, in order.
 
-        Atomic: all of them are stored when this returns. Acceptance numbers grow in the batch's order; each finds what
-        the ones before it left. In this order: an id the store has seen changes nothing and gets its first receipt
-        again (without a position); a key of the same task and user gets `existing`, or `refused` (`key_conflict`) with
-        other arguments; a disabled task, `refused`; then the session's policy (`arrivals`) and the lane's bound
-        (`Lane.max_pending`). What is refused stores nothing but a count. `lane_wait` tells the caller to come again; so
-        does `session_wait`, while runs that are due are still being lined up, some with each call.
-        A run that is due joins its session, if it has one, and is startable when the session admits it; one with a
-        delay waits for its due time first. An unknown lane becomes `main` and the receipt's reason says `lane_unknown`.
+        Atomic: all of them are stored when this returns. Acceptance numbers grow in the batch's order, and each
+        submission sees the effects of those before it. It meets, in this order: an id that the store has seen changes
+        nothing and gets its first receipt again (without a position); a key of the same task and user gets `existing`,
+        or `refused` (`key_conflict`) with other arguments; a disabled task, `refused`; then the session's policy
+        (`arrivals`) and the lane's bound (`Lane.max_pending`). Of a refused submission only a count is stored. After
+        `lane_wait` the caller tries again; so it does after `session_wait`, while due runs still join their sessions,
+        some with each call.
+        A due run joins its session, if it has one, and is startable when the session admits it. A delayed run first
+        waits for its due time. An unknown lane becomes `main`, and the receipt's reason says `lane_unknown`.
         Wakes as many idle workers as there are runs to start.
         """
         ...
 
     async def messages(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Message]:
-        """Return the messages that the run took, merged ones first, each kind in order, without the first `after`.
+        """Return up to `limit` messages of the run after the first `after`: merged ones first, each kind in order.
 
         Raises UnknownRun; `run_id` is the whole id.
         """
         ...
 
     async def get(self, run_id: str) -> Run:
-        """Return the run with this id, or with the only id that begins so.
+        """Return the run with this id, or with the only id that begins with this text.
 
-        Raises UnknownRun, also when several ids begin so (`matches` says how many).
+        Raises UnknownRun, also if several ids begin with it (`matches` is their number).
         """
         ...
 
     async def runs(self, wanted: RunFilter, *, limit: int, before: int | None = None) -> list[Run]:
         """Return up to `limit` runs that fit, newest accepted first, of numbers smaller than `before`.
 
-        Reading in pages by `before` meets every run that fits throughout exactly once, whatever happens meanwhile.
+        Pages by `before` return every run that fits all the time exactly once, whatever changes meanwhile.
         """
         ...
 

@@ -9,7 +9,7 @@ from laneway.ports.events import EventStore
 from laneway.ports.gates import GateStore
 from laneway.ports.jobs import JobStore
 from laneway.ports.lanes import LaneStore
-from laneway.ports.moving import MovingStore
+from laneway.ports.moves import MovingStore
 from laneway.ports.runs import RunStore
 from laneway.ports.sessions import SessionStore
 from laneway.ports.settings import SettingStore

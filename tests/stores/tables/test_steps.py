@@ -11,7 +11,7 @@ import pytest
 from laneway.core.records.policy import Lane
 from laneway.errors import LeaseLost
 from laneway.ports.gates import Held
-from laneway.ports.moving import Shut
+from laneway.ports.moves import Shut
 from laneway.ports.settings import Hold
 from laneway.ports.store import Store
 from laneway.stores.memory.store import MemoryStore

@@ -24,7 +24,7 @@ from laneway.core.transfer.pieces import FIRST, Mark, Piece
 from laneway.ports.control import Answer, Cancel, Pause, Resume
 from laneway.ports.gates import Held
 from laneway.ports.jobs import AddJob, EditJob, RemoveJob
-from laneway.ports.moving import Arrive, Freeze, OpenUp, Reopen, Shut
+from laneway.ports.moves import Arrive, Freeze, OpenUp, Reopen, Shut
 from laneway.ports.sessions import Extent
 from laneway.ports.settings import BreakerClosed, Hold, LaneSetting, LaneUnset, SessionSetting, TaskDisabled, UserCap
 from laneway.ports.store import Store

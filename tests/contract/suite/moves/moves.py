@@ -21,7 +21,7 @@ from laneway.errors import StoreMoved, StoreUnavailable
 from laneway.ports.control import Answer, Cancel, Pause, Resume
 from laneway.ports.gates import Held
 from laneway.ports.jobs import AddJob, EditJob, RemoveJob
-from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut
+from laneway.ports.moves import Arrive, Freeze, Moved, OpenUp, Reopen, Shut
 from laneway.ports.sessions import Extent
 from laneway.ports.settings import BreakerClosed, Hold, LaneSetting, LaneUnset, SessionSetting, TaskDisabled, UserCap
 from laneway.ports.store import Store

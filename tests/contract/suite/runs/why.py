@@ -11,7 +11,7 @@ from laneway.core.records.states import RunState
 from laneway.errors import UnknownRun
 from laneway.ports.control import Pause, Resume
 from laneway.ports.gates import Held
-from laneway.ports.moving import Freeze, Reopen, Shut
+from laneway.ports.moves import Freeze, Reopen, Shut
 from laneway.ports.settings import Hold, LaneSetting, SessionSetting, UserCap
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock

@@ -16,7 +16,7 @@ from laneway.core.records.liveness import LEASE
 from laneway.core.records.policy import Lane
 from laneway.core.records.states import RunState
 from laneway.errors import LeaseLost
-from laneway.ports.moving import Reopen, Shut
+from laneway.ports.moves import Reopen, Shut
 from laneway.ports.store import Store
 from laneway.testing.clock import FakeClock
 from laneway.testing.hand import Hand, new_run, new_runs

@@ -9,7 +9,7 @@ import pytest
 
 from laneway import Scheduler
 from laneway.errors import StoreMoved
-from laneway.ports.moving import Freeze, Shut
+from laneway.ports.moves import Freeze, Shut
 from laneway.stores.postgres.server.address import Address
 from laneway.stores.postgres.store import PostgresStore
 

@@ -1,4 +1,4 @@
-"""The memory store's shelves: heaps of records."""
+"""The shelves of the memory store: heaps of records."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class RunHeap:
     __slots__ = ("heap", "line", "stale")
 
     def __init__(self) -> None:
-        self.line: deque[Ranked] = deque()  # sorted: what comes behind its last joins it
+        self.line: deque[Ranked] = deque()  # sorted: a run with a greater rank than its last is appended
         self.heap: list[Ranked] = []  # everything else
         self.stale = False  # entries were left behind
 
     def __iter__(self) -> Iterator[RunRecord]:
-        """Go through it, in no order."""
+        """Yield the runs, in no order."""
         return (run for _, _, spot, run in chain(self.line, self.heap) if run.spot == spot)
 
     def ranked(self) -> Iterator[tuple[int, RunRecord]]:
-        """Go through it with the ranks, in no order."""
+        """Yield the runs with their ranks, in no order."""
         return ((rank, run) for rank, _, spot, run in chain(self.line, self.heap) if run.spot == spot)
 
     def sorted(self) -> list[RunRecord]:
-        """Return all of it, in order."""
+        """Return all runs, in order."""
         entries = sorted(item for item in chain(self.line, self.heap) if item[3].spot == item[2])
         return [run for _, _, _, run in entries]
 
@@ -57,7 +57,7 @@ class RunHeap:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is nothing in it."""
+        """Return whether it is empty."""
         return self.first() is None if self.stale else not (self.line or self.heap)
 
     def first(self) -> Ranked | None:
@@ -105,10 +105,10 @@ class Heaps:
         self.clear()
 
     def clear(self) -> None:
-        """Have nothing on any shelf."""
+        """Empty all shelves."""
         self._ready: dict[str, RunHeap] = {}
         self._parked: dict[tuple[str, str], RunHeap] = {}
-        self._queues: dict[str, deque[RunRecord]] = {}  # by session: what it holds back
+        self._queues: dict[str, deque[RunRecord]] = {}  # by session: its held runs
         self._held: dict[str, RunHeap] = {}  # the same of sessions that have no queue
         self._due = RunHeap()
         self._deadlines: list[tuple[int, int, RunRecord]] = []
@@ -180,7 +180,7 @@ class Heaps:
         return run
 
     def put_held(self, run: RunRecord, place: int) -> None:
-        """Put the run behind its session."""
+        """Put the run on its session's held shelf."""
         session = run.session
         assert session is not None
         run.shelf = _HELD
@@ -219,7 +219,7 @@ class Heaps:
         return run
 
     def _ordered(self, session: str) -> RunHeap:
-        """Make an order of a session's queue: a run comes before others, or is taken out before its turn."""
+        """Replace a session's queue by a heap: a run comes before others, or is removed before its turn."""
         order = self._held[session] = RunHeap()
         for run in self._queues.pop(session):
             run.spot = next(self._spots)
@@ -236,19 +236,19 @@ class Heaps:
         return self._due.take() if self.is_due(now) else None
 
     def is_due(self, now: int) -> bool:
-        """Tell whether a future run is due by `now` and was not taken yet."""
+        """Return whether a future run is due by `now` and was not taken yet."""
         first = self._due.first()
         return first is not None and first[0] <= now
 
     def next_due(self) -> int | None:
-        """Return when the next future run is due, or a question is answered too late, whichever is first."""
+        """Return when the next future run is due or the next question times out, whichever is first."""
         first, late = self._due.first(), self._first_deadline()
         if first is None or (late is not None and late < first[0]):
             return late
         return first[0]
 
     def put_deadline(self, run: RunRecord) -> None:
-        """Remember until when the run's question can be answered, if it asks one."""
+        """Note the time-out of the run's question, if it has one."""
         until = None if run.wait is None else run.wait.until
         if until is not None:
             heappush(self._deadlines, (until, run.number, run))
@@ -267,7 +267,7 @@ class Heaps:
         return None
 
     def remove(self, run: RunRecord) -> None:
-        """Take a run out from wherever it is."""
+        """Remove a run from its shelf, whichever that is."""
         if run.shelf is _HELD and run.session is not None:
             order = self._held.get(run.session) or self._ordered(run.session)
             run.spot, order.stale = 0, True
@@ -283,7 +283,7 @@ class Heaps:
             run.spot, order.stale = 0, True
 
     def held_by(self, session: str) -> list[RunRecord]:
-        """Return what the session holds back, in order."""
+        """Return the session's held runs, in order."""
         return self._held[session].sorted() if session in self._held else list(self._queues.get(session, ()))
 
     def due_of(self, session: str) -> list[RunRecord]:
@@ -307,7 +307,7 @@ class Heaps:
         return nsmallest(most, waiting, key=lambda run: run.number)
 
     def lanes_with_work(self, tasks: Set[str]) -> list[str]:
-        """Return the lanes that have something for a worker that knows these tasks."""
+        """Return the lanes with runs for a worker that knows these tasks."""
         ready = {lane for lane, order in self._ready.items() if not order.is_empty}
         return sorted(ready | {lane for lane, names in self._aside.items() if not names.isdisjoint(tasks)})
 
@@ -340,7 +340,7 @@ class Heaps:
                     del self.broken[lane]
 
     def everything(self) -> Iterator[tuple[str, str | None, RunRecord]]:
-        """Go through all runs: the shelf, the gate if it is parked, the run."""
+        """Yield all runs: the shelf, the gate if the run is parked, the run."""
         yield from ((READY, None, run) for order in self._ready.values() for run in order)
         yield from ((PARKED, gate, run) for (_, gate), order in self._parked.items() for run in order)
         yield from ((HELD, None, run) for queue in self._queues.values() for run in queue)
@@ -348,7 +348,7 @@ class Heaps:
         yield from ((DUE, None, run) for run in self._due)
 
     def places(self) -> Iterator[tuple[Shelf, str | None, int, RunRecord]]:
-        """Go through all runs: the shelf, the gate if it is parked, the rank there, the run."""
+        """Yield all runs: the shelf, the gate if the run is parked, its rank there, the run."""
         for order in self._ready.values():
             yield from ((_READY, None, rank, run) for rank, run in order.ranked())
         for (_, gate), order in self._parked.items():
@@ -360,7 +360,7 @@ class Heaps:
         yield from ((_DUE, None, rank, run) for rank, run in self._due.ranked())
 
     def parked_sets(self) -> Iterator[tuple[tuple[str, str], int]]:
-        """Go through the parked sets a claim can find: lane and gate, and how many runs."""
+        """Yield the parked sets that a claim can find: lane and gate, and the number of runs."""
         for (lane, gate), order in self._parked.items():
             found, name = True, gate.partition(":")[2]
             if gate.startswith(TASK):

@@ -10,7 +10,7 @@ from laneway.core.records.policy import DEFAULT_LANES
 from laneway.core.transfer.move_state import MovePhase, Moving, in_words
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.errors import StoreUnavailable
-from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
+from laneway.ports.moves import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
 from laneway.stores.memory.transfer import pack, unpack
 from laneway.stores.memory.verbs.base import MemoryVerbs
 

@@ -11,7 +11,7 @@ from laneway.core.records.policy import DEFAULT_LANES
 from laneway.core.transfer.move_state import Moving, in_words
 from laneway.core.transfer.pieces import FIRST, Mark, Page, Piece
 from laneway.errors import StoreUnavailable
-from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
+from laneway.ports.moves import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
 from laneway.stores.redis.codec import encode
 from laneway.stores.redis.codec.decode import part_of, standing_of
 from laneway.stores.redis.codec.encode_pieces import packed_piece

@@ -8,7 +8,7 @@ from laneway.core.records.policy import DEFAULT_LANES
 from laneway.core.transfer.move_state import MovePhase, Moving, in_words
 from laneway.core.transfer.pieces import Mark
 from laneway.errors import StoreUnavailable
-from laneway.ports.moving import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
+from laneway.ports.moves import Arrive, Freeze, Moved, OpenUp, Reopen, Shut, Transition
 from laneway.stores.tables.runtime.after_commit import AfterCommit
 from laneway.stores.tables.runtime.move_state import standing
 from laneway.stores.tables.runtime.wakeups import wake_everybody

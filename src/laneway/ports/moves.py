@@ -86,7 +86,7 @@ class MovingStore(Protocol):
     """
 
     async def moving(self) -> Moving | None:
-        """Return how the store stands in a move; None if it never had a part in one, or was reopened."""
+        """Return the store's part in a move; None if it never had one, or was reopened."""
         ...
 
     async def move(self, transition: Transition) -> Moved:
@@ -94,23 +94,23 @@ class MovingStore(Protocol):
         ...
 
     async def holds(self) -> list[str]:
-        """Return what there is that a move into this store would destroy, in words; nothing if it is empty.
+        """Return, in words, what a move into this store would destroy; nothing if the store is empty.
 
         Lanes as code declares them do not count; live incarnations do.
         """
         ...
 
     async def pack(self, after: Mark = FIRST, *, limit: int = 500) -> Page:
-        """Return the next pieces behind a mark: about `limit`, or more where that is simpler.
+        """Return the next pieces after a mark: about `limit`, or more if that is simpler for the store.
 
-        Of a store that does not change (frozen, or arriving) all pages together have every piece once.
+        If the store does not change (it is frozen, or arriving), all pages together have every piece once.
         """
         ...
 
     async def unpack(self, move: str, pieces: Sequence[Piece], mark: Mark | None) -> None:
-        """Take in these pieces and, with them, remember the mark; None leaves the one that is remembered.
+        """Write these pieces and, in the same atomic step, the mark; None leaves the stored mark.
 
-        What is there already stays as it is, so a page can be brought again. Raises StoreUnavailable if the store is
+        Existing pieces stay as they are, so a page can be written again. Raises StoreUnavailable if the store is
         not the target of this move.
         """
         ...
