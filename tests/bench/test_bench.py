@@ -227,7 +227,7 @@ def test_a_peer_that_is_missing_is_named_and_has_no_rows(
     assert ("somebody is not installed (pip install 'somebody[fast]')" in said) is not installed
 
 
-@pytest.mark.chaos  # what is not in the lock is not there for `make test`
+@pytest.mark.chaos  # peers are not in the lock, so `make test` does not have them
 @pytest.mark.parametrize(
     ("peer", "experiment"),
     [pytest.param(peer, each, id=each.rows[0].name) for peer in peers.PEERS for each in peer.experiments],

@@ -1,4 +1,4 @@
-"""On a server its clock counts, not that of who asks: a process that is an hour off does nothing sooner or later."""
+"""On a server the server's clock counts: a process whose clock is an hour wrong does nothing sooner or later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture(params=[HOUR, -HOUR], ids=["ahead", "behind"])
 def off(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Set the clock of this process, and of nobody else; by so many seconds."""
+    """Set the clock of this process only, by so many seconds."""
     off: int = request.param
     seconds, nanoseconds = time.time, time.time_ns
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""What the tests of servers ask about processes that are not theirs."""
+"""The ends of processes that are not children of the test."""
 
 import os
 import select

@@ -312,7 +312,7 @@ def test_a_chosen_folder_without_the_programs_is_named(tmp_path: Path, monkeypat
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder where a machine without any server would have its versions."""
+    """The folder in which a machine without any server would have its versions."""
     monkeypatch.delenv("LANEWAY_TEST_POSTGRES_BIN", raising=False)
     monkeypatch.setattr("laneway.testing.servers.postgres_programs.WHEELS", ())
     monkeypatch.setattr("laneway.testing.servers.postgres_programs.MACHINE", tmp_path)

@@ -1,4 +1,4 @@
-"""What only the memory store has: the queues of runs that sessions hold back."""
+"""The memory store's queues of runs that sessions hold back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_runs_are_taken_by_their_places_however_they_come_and_go(seed: int) -> N
     chance, heaps = random.Random(seed), Heaps()
     there: list[tuple[int, int, RunRecord]] = []
     last, gone = 0, list[RunRecord]()
-    odd = chance.choice([0, 0.1, 0.5])  # how many come before others, or are taken out
+    odd = chance.choice([0, 0.1, 0.5])  # the share that goes before others, or is removed
 
     for number in range(1, 200):
         if not there or chance.random() < 0.6:

@@ -1,4 +1,4 @@
-"""What only the memory store has: the places of jobs in the order in which they are due."""
+"""The memory store's order of jobs by due time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory store's repair lets a session go on as its rules say."""
+"""After a repair of the memory store a session continues by its rules."""
 
 from laneway.core.records.states import RunState
 from laneway.ports.control import Pause, Resume

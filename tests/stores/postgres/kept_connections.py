@@ -1,4 +1,4 @@
-"""Connections that tests hand on to each other: who is next need not connect, nor have every statement planned anew."""
+"""Connections that tests pass on to each other, so that the next test need not connect and prepare its statements."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _lending(what: str, connect: Connect) -> Connect:
 
 
 def _hearing_nothing(connect: Connect) -> Connect:
-    """Lend connections on which nobody listens any more, and nothing of what was said before is left."""
+    """Lend connections without listeners, settings or messages of the test before."""
 
     def lend(address: Address, *, again: bool = False) -> ServerConnection:
         link = connect(address, again=again)
@@ -69,7 +69,7 @@ def links_kept() -> Iterator[None]:
 
 
 def close_kept_links() -> None:
-    """Close what was kept."""
+    """Close the kept connections."""
     for links in KeptLink.kept.values():
         for link in links:
             link.lent_for = None

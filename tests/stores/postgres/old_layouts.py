@@ -10,13 +10,13 @@ from psycopg import sql
 from laneway.stores.postgres.server import connection
 from laneway.stores.postgres.server.address import Address
 
-# What is called otherwise in the newest layout: tables, and columns by table.
+# Other names than in the newest layout: tables, and columns by table.
 TABLES = {"held_row": "held"}
 COLUMNS = {("session", "unstarted_then"): "unstarted"}
 
 
 def as_layout(number: int, url: str) -> None:
-    """Make a store an older one, with all of the newest that the older has a place for. Nobody may be using it."""
+    """Turn a store that is not in use into an older one, with all data that the older layout has a place for."""
     address = Address.parse(url)
     schema, newest = sql.Identifier(address.schema), sql.Identifier("newest")
     with connection.connect_bare(address) as link, link.transaction():
@@ -59,7 +59,7 @@ def _named(names: list[str]) -> sql.Composed:
 
 
 def rows(url: str, query: str) -> list[tuple[Any, ...]]:
-    """Return what a statement finds in the schema of a store."""
+    """Return the rows that a statement finds in the schema of a store."""
     address = Address.parse(url)
     with psycopg.connect(address.conninfo, options=f"-c search_path={address.schema}") as link:
         return link.execute(query.encode()).fetchall()

@@ -16,7 +16,7 @@ from itertools import count
 
 _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
 _PROTOCOL = (196608).to_bytes(4, "big")
-_ASKING = {b"Q", b"S"}  # what the server answers with that it is ready
+_ASKING = {b"Q", b"S"}  # messages that the server answers with ReadyForQuery
 
 
 class Backend:
@@ -27,7 +27,7 @@ class Backend:
         self.greeting = b""
 
     async def greet(self, user: str, database: str) -> None:
-        """Begin as a client does, and keep what the server says to it."""
+        """Connect as a client does, and keep the server's greeting."""
         words = f"user\0{user}\0database\0{database}\0\0".encode()
         self.writer.write((len(words) + 8).to_bytes(4, "big") + _PROTOCOL + words)
         kind = b""
@@ -37,7 +37,7 @@ class Backend:
 
 
 class Pooler:
-    """Listens on `port`. `lent` tells which connections a client was lent, by the client's number."""
+    """Listens on `port`. `lent` has the connections that each client used, by the client's number."""
 
     def __init__(self, host: str, port: int, user: str, database: str, size: int) -> None:
         self._server, self._login, self._size = (host, port), (user, database), size
@@ -73,7 +73,7 @@ class Pooler:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for backend in self._backends:  # also one that a client has who went in the middle of a transaction
+        for backend in self._backends:  # also of clients that left in the middle of a transaction
             backend.writer.transport.abort()
         await asyncio.sleep(0)  # a transport closes its socket in the loop's next turn
 
@@ -88,18 +88,18 @@ class Pooler:
             writer.transport.abort()
 
     async def lend(self, client: int) -> Backend:
-        """Wait for a connection that nobody has."""
+        """Wait for a free connection."""
         backend = await self._pool.get()
         self.lent[client].add(backend.number)
         return backend
 
     def take_back(self, backend: Backend) -> None:
-        """Let others have it."""
+        """Free the connection."""
         self._pool.put_nowait(backend)
 
 
 class Client:
-    """One who is served."""
+    """A client."""
 
     def __init__(self, number: int, reader: StreamReader, writer: StreamWriter, pooler: Pooler) -> None:
         self._number, self._reader, self._writer, self._pooler = number, reader, writer, pooler
@@ -109,7 +109,7 @@ class Client:
         self._answering: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
-        """Hand on what the client says, until it leaves; it leaves between transactions."""
+        """Pass on the client's messages until it leaves, between transactions."""
         while True:
             kind, message = await _message(self._reader)
             if kind == b"X":
@@ -135,7 +135,7 @@ class Client:
 
 
 async def _greeted(reader: StreamReader, writer: StreamWriter) -> bool:
-    """Read what a client begins with; tell whether it wants to be served."""
+    """Read a client's first message; tell whether it wants a connection."""
     while True:
         length = int.from_bytes(await reader.readexactly(4), "big")
         code = int.from_bytes((await reader.readexactly(length - 4))[:4], "big")

@@ -1,6 +1,6 @@
 """Rows for every table of a PostgreSQL store: enough that its planner takes none of them for a short one."""
 
-# Numbers 1 to 1500 have ended, those up to 1600 are kept, the others stand on a shelf or are leased.
+# Runs 1 to 1500 have ended, those up to 1600 are kept, the others are on a shelf or leased.
 ROWS = """
 INSERT INTO run SELECT n, n, n, n, 0, 'run' || n, 'task' || n % 5, 'main', 'user' || n % 100, 's' || n % 500, NULL,
     NULL, NULL, '{}' FROM generate_series(1, 3000) AS n;

@@ -1,4 +1,4 @@
-"""What the tests of the PostgreSQL store share: addresses, stores that are let go of, and sessions of a server."""
+"""Helpers of the PostgreSQL store's tests: addresses, stores that are closed, and sessions of a server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def opened(url: str, *parameters: str) -> AsyncIterator[PostgresStore]:
 
 @contextmanager
 def undone(place: str) -> Iterator[PostgresDatabase]:
-    """Give a new store's tables in a transaction, and undo what was done there."""
+    """Give a new store's tables in a transaction that is rolled back."""
     address = Address.parse(place)
     with closing(connect(address)) as link:
         link.execute(set_up(address).encode())
@@ -71,12 +71,12 @@ def cut(server: Postgres, where: str = "true") -> int:
 
 
 def waiting_for_the_lock(server: Postgres) -> int:
-    """Return how many connections wait for the lock of whoever writes."""
+    """Return how many connections wait for the lock of the writer."""
     return len(server.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"))
 
 
 async def refusal(url: str) -> LanewayError:
-    """Return what opening a store raises; it says one line, and no password."""
+    """Return the error of opening a store: one line, without the password."""
     store = PostgresStore(url)
     with pytest.raises(LanewayError) as caught:
         await store.open()
@@ -95,7 +95,7 @@ def execute(url: str, *statements: str) -> None:
 
 
 def tables(url: str) -> list[str]:
-    """Return what is in the database of the address, by schema and name."""
+    """Return the tables in the database of the address, by schema and name."""
     query = "SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
     with psycopg.connect(url.partition("?")[0]) as link:
         rows = link.execute(f"{query} WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')".encode())

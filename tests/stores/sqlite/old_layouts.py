@@ -9,14 +9,14 @@ from pathlib import Path
 
 from laneway.stores.sqlite import connection
 
-# What layouts before the fourth had in columns that are gone, or mean something else now: expressions over the newest.
+# Columns of layouts before the fourth that are gone or mean something else now, as expressions over the newest.
 OLD = {
     ("run", "max_concurrent"): "arrival ->> '$.rule.max_concurrent'",
     ("session", "max_concurrent"): "coalesce(rest ->> '$.given.max_concurrent', 1)",
     ("session", "admitted"): "json_array_length(admitted)",
     ("session", "unstarted"): "unstarted > 0",
 }
-# What was renamed since, or is gone.
+# Renamed or removed since.
 RENAMED = {("session", "unstarted_then"): "unstarted", ("session", "passed"): "0"}
 TABLES = {"held_row": "held"}
 

@@ -1,4 +1,4 @@
-"""What the other process of a test does: `python other_process.py STORE ACT`. It talks on stdout, a word per line."""
+"""The other process of a test: `python other_process.py STORE ACT`. It prints a word per line."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ def say(*words: object) -> None:
 
 
 async def rest(store: SQLiteStore | PostgresStore) -> None:
-    """Rest until woken, then claim what there is."""
+    """Wait idle for a wake-up, then claim."""
     hand = await Hand(store, "sleeper").register()
     await hand.rest()
     say("resting")
@@ -60,7 +60,7 @@ async def lend_and_fork(store: SQLiteStore | PostgresStore) -> None:
 
 
 async def watch(store: SQLiteStore | PostgresStore) -> None:
-    """Say when somebody else wrote events."""
+    """Print when another process wrote events."""
     heard = threading.Event()
     store.watch(heard.set)
     say("watching")
@@ -68,7 +68,7 @@ async def watch(store: SQLiteStore | PostgresStore) -> None:
 
 
 async def work(store: SQLiteStore | PostgresStore) -> None:
-    """Execute everything there is and say what it was."""
+    """Execute everything, and print the runs."""
     hand = await Hand(store, f"worker-{os.getpid()}").register()
     say("ready")
     sys.stdin.readline()

@@ -1,4 +1,4 @@
-"""A store's file behind the store's back: what is in it, and changes that nobody told the store of."""
+"""Reading and changing the file of a store without the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    """Return what a query finds in the file."""
+    """Return the rows that a query finds in the file."""
     with closing(sqlite3.connect(path)) as db:
         return db.execute(query).fetchall()
 

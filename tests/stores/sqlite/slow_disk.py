@@ -17,7 +17,7 @@ real_sync = log_sync.sync_file
 
 @contextmanager
 def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Have a disk that takes nothing until it is told to."""
+    """Make a disk whose syncs wait until the test lets them end."""
     free = threading.Event()
 
     def sync(descriptor: int) -> None:

@@ -1,4 +1,4 @@
-"""What is particular to SQLite about memos, waits and ties: older files, the tables, crashes, and what it costs."""
+"""Memos, waits and links between runs on SQLite: older files, the rows in the tables, crashes and cost."""
 
 import re
 import sqlite3
@@ -33,7 +33,7 @@ INCARNATION = Hand(None, "hand").incarnation  # type: ignore[arg-type]  # it tal
 
 
 async def asking(store: SQLiteStore, hand: Hand, run_id: str = "a", session: str | None = "chat") -> Claimed:
-    """Let a run ask, and return it as it was claimed."""
+    """Let a run ask a question; return it as it was claimed."""
     await store.submit([new_run(run_id, session=session)])
     [run] = await hand.claim()
     await hand.wait(run, "ok")
@@ -70,7 +70,7 @@ async def test_runs_of_the_fifth_layout_go_on_and_may_ask_and_call(path: Path, c
     await store.close()
 
 
-# What the tables keep
+# The rows in the tables
 
 
 async def test_a_run_that_keeps_nothing_leaves_no_row_and_no_ties(store: SQLiteStore, path: Path) -> None:
@@ -149,7 +149,7 @@ async def test_a_session_that_is_only_named_is_found_by_people_and_takes_no_plac
     assert rows(path, "SELECT admitted FROM session") == [("[1]",)]
 
 
-# What does not agree
+# Findings of a check
 
 WRONG = [
     ("DELETE FROM wait", "run a: it waits, but for nothing"),
@@ -208,7 +208,7 @@ async def everything(store: SQLiteStore) -> list[object]:
 async def test_a_step_that_fails_half_way_leaves_nothing_and_its_repeat_everything_once(
     path: Path, store: SQLiteStore, clock: FakeClock, point: str
 ) -> None:
-    """One step in which a called run returns, a run asks and calls, and one succeeds and leaves runs behind."""
+    """One step in which a called run returns, a run asks and calls, and one succeeds with follow-ups."""
     hand = await Hand(store).register()
     then = RunLinks(then=(new_run("then"),))
     await store.submit([new_run("caller"), new_run("asks", session="chat"), new_run("leaves", ties=then)])
@@ -231,7 +231,7 @@ async def test_a_step_that_fails_half_way_leaves_nothing_and_its_repeat_everythi
 
     assert halfway == before
     assert await everything(store) == done
-    assert len(done) == 4 + 3  # what asks called, what was held back, and what was to be submitted then
+    assert len(done) == 4 + 3  # the called run, the held ones, and the follow-ups
     assert [memo.value for memo in (await store.recall("caller")).memos] == ["7"]
     await check_invariants(store)
     await check_drains(store, clock)
@@ -304,7 +304,7 @@ async def test_results_of_one_step_see_what_the_ones_before_them_brought(store: 
     await check_drains(store, clock)
 
 
-# What it costs
+# Cost
 
 
 def test_runs_that_keep_nothing_ask_and_write_nothing_about_memos_and_waits(

@@ -1,4 +1,4 @@
-"""Breakers in a SQLite file: what is wrong with them is found and set right, and every store object sees the same."""
+"""Breakers in a SQLite file: check and repair, and every store object sees the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is particular to SQLite about control: older files, what the tables keep, and who is woken."""
+"""Control on SQLite: older files, the rows in the tables, and wake-ups."""
 
 import sqlite3
 from contextlib import closing

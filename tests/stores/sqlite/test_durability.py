@@ -24,7 +24,7 @@ from tests.stores.sqlite.slow_disk import at_rest, real_sync, slow_disk
 from tests.support.invariants import check_invariants
 from tests.support.waits import until
 
-# What waits for the disk
+# Answers that wait for the disk
 
 
 async def test_a_run_can_start_before_it_is_on_the_disk_and_only_its_receipt_waits(
@@ -63,7 +63,7 @@ async def test_another_process_sees_a_run_whose_receipt_waits(
 async def test_what_has_a_receipt_is_there_after_a_power_cut(
     path: Path, store: SQLiteStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The files as they were at the last sync are what a power cut may leave."""
+    """A power cut may leave the files as they were at the last sync."""
     cuts, given, checked = list[Path](), set[str](), 0
 
     def sync(descriptor: int) -> None:
@@ -103,7 +103,7 @@ async def test_what_has_a_receipt_is_there_after_a_power_cut(
 async def test_a_repeated_submission_waits_for_the_disk_though_it_writes_nothing(
     path: Path, store: SQLiteStore, clock: FakeClock, syncs: list[int]
 ) -> None:
-    # Who was given the first one's run, or was killed before its sync, may have told nobody.
+    # A worker that was killed before the sync has given nobody an answer.
     await store.submit([new_run("a", key="k")])
     before = len(syncs)
 
@@ -151,7 +151,7 @@ async def test_submissions_beside_a_settlement_are_on_the_disk_by_its_commit(
 async def test_what_a_submission_does_to_other_runs_is_on_the_disk_before_anybody_sees_it(
     session: str | None, mode: Mode, event: str, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Who was told that a run is gone must not find it executed after a power cut.
+    # A caller that learned of a cancelled run must not find it executed after a power cut.
     hand = await Hand(store).register()
     if session is None:
         await store.set(LaneSetting(Lane("main", max_pending=1, when_full=WhenFull.DROP_OLD)))
@@ -221,7 +221,7 @@ async def test_what_the_disk_did_not_take_is_reported_and_nothing_is_written_bef
 
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
-        reader.execute("SELECT count(*) FROM run").fetchone()  # what comes after that cannot be moved
+        reader.execute("SELECT count(*) FROM run").fetchone()  # later frames of the log cannot be moved
         monkeypatch.setattr(log_sync, "sync_file", fail)
         with pytest.raises(StoreUnavailable, match="failed to keep part of its log; look at the disk") as caught:
             await store.submit([new_run("b")])
@@ -240,7 +240,7 @@ async def test_what_the_disk_did_not_take_is_reported_and_nothing_is_written_bef
 async def test_a_commit_that_the_disk_did_not_take_leaves_the_same_gap(
     path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # SQLite was told that the log did not reach the disk; a descriptor that is opened after that is told nothing.
+    # The kernel reports a failed sync to open descriptors only once; one that is opened later gets no error.
     hand = await Hand(store).register()
     await store.submit([new_run("a")])
     [run] = await hand.claim()
@@ -258,7 +258,7 @@ async def test_a_commit_that_the_disk_did_not_take_leaves_the_same_gap(
 
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
-        reader.execute("SELECT count(*) FROM run").fetchone()  # what comes after that cannot be moved
+        reader.execute("SELECT count(*) FROM run").fetchone()  # later frames of the log cannot be moved
         await store.submit([new_run("b")])
         monkeypatch.setattr(SQLiteWriter, "_execute", fail)
         with pytest.raises(StoreUnavailable, match="the disk failed") as caught:

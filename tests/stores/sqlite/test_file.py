@@ -1,4 +1,4 @@
-"""A SQLite store's file: what is refused and left alone, what is there after opening again, and its log."""
+"""The file of a SQLite store: files that are refused and left unchanged, what a reopened one holds, and its log."""
 
 # ruff: noqa: ASYNC240 - a test's loop has nothing else to do while it looks at a file
 
@@ -211,7 +211,7 @@ async def test_a_long_reader_holds_the_checkpoint_up_and_not_for_good(
 
 @contextmanager
 def moving(path: Path) -> Iterator[None]:
-    """Have another program move the log, which takes its time: it has the second of the locks in the file's index."""
+    """Let another program checkpoint slowly: it holds the second lock of the file's index."""
     code = f"import fcntl; f = open({f'{path}-shm'!r}, 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 121)"
     command = [sys.executable, "-c", f"{code}; print(flush=True); import sys; sys.stdin.read()"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

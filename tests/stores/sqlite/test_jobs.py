@@ -1,4 +1,4 @@
-"""What is particular to SQLite about jobs: older files, the tables, crashes, and what it costs."""
+"""Jobs on SQLite: older files, the rows in the tables, crashes and cost."""
 
 import json
 import re
@@ -188,7 +188,7 @@ async def test_an_end_that_fails_half_way_is_not_known_to_the_job(
     assert (await hand.repeat_last()).fires_in == HOUR * 1_000_000
 
 
-# What it costs
+# Cost
 
 
 def many_jobs(database: SQLiteDatabase, count: int, now: int) -> list[JobRecord]:

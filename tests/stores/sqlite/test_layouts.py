@@ -222,7 +222,7 @@ def test_several_processes_may_migrate_at_once(path: Path) -> None:
     before = everything(path)
     command = [sys.executable, str(PROCESS), str(path), "submit"]
     processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    # Each says that it is ready when it has opened the file, and goes on when its input ends.
+    # Each prints "ready" when it has opened the file, and continues when its input ends.
     said = [process.communicate(timeout=50)[0] for process in processes]
 
     assert said == ["ready\n"] * 4

@@ -1,4 +1,4 @@
-"""What is particular to SQLite about what operators set: older files, what the tables keep, and what it costs."""
+"""Settings of operators on SQLite: older files, the rows in the tables, and cost."""
 
 import sqlite3
 from contextlib import closing
@@ -78,7 +78,7 @@ def test_where_nothing_is_set_nobody_asks_what_is_and_a_lanes_counts_are_written
     glances = [text for text in asked if is_header(text)]
     assert len(glances) == 4, "two statements for each of the two transactions"
     others = " ".join(text for text in asked if text not in glances)
-    # Whom to wake is one question, which leaves out what is paused.
+    # One statement selects the worker to wake; it leaves out what is paused.
     assert not [table for table in RULES if f"FROM {table}" in others.replace("(SELECT 1 FROM paused", "")]
     assert [text for text in asked if text.startswith("UPDATE lane")] == [
         "UPDATE lane SET active = 0, pending = 5 WHERE name = 'main'",

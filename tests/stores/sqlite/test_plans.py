@@ -1,4 +1,4 @@
-"""Every statement finds what it needs by an index: none of the hot ones grows with history or with what waits."""
+"""Every statement finds what it needs by an index: no hot one gets slower by finished or waiting runs."""
 
 import re
 import sqlite3
@@ -11,20 +11,20 @@ import pytest
 from laneway.stores.sqlite.connection import StoreFile, connect
 from laneway.stores.sqlite.database import TEXTS
 
-# Tables that are as long as what runs, or as the lists of lanes and workers: where it is rare, one may be read whole.
+# Tables as long as the list of running runs, of lanes or of workers: a rare statement may read them whole.
 SMALL = {"CONSTANT", "lease", "worker", "lane", "aside", "pace", "other", "wanted", "json_each"}
-SMALL |= {"disabled", "lane_count"}  # what operators set of tasks, and a few counts per lane
-SMALL |= {"broken", "guarded"}  # what waits for a breaker, and the tasks that are found to have one open
-# Statements that say themselves that they read a shelf or an index whole: people ask them, workers never do.
+SMALL |= {"disabled", "lane_count"}  # disabled tasks, and a few counts per lane
+SMALL |= {"broken", "guarded"}  # runs that wait for a breaker, and tasks whose breaker is open
+# Statements that read a whole shelf or index, as their comments say: for people, never for workers.
 LONG = {"runs.pending", "runs.count", "counts.parked_users", "control.unended"}
 LONG |= {name for name in TEXTS if name.startswith("check.")} | {"circuits.all"}
-# Only asked of a lane that drops its oldest, and is full.
+# Only for a lane that drops its oldest, and is full.
 LONG |= {"acceptance.oldest"}
 LONG |= {"overview.users", "overview.depths"}
 # A move reads all there is, once.
 LONG |= {"phases.holds", "phases.note_asides", "phases.note_broken"}
 LONG |= {"pack.caps", "pack.circuits", "pack.paused", "pack.rules"}
-# As long as what runs and streams, and what has ended since a minute ago.
+# As long as the runs that stream, and those that ended in the last minute.
 LONG |= {"trim.note_ends"}
 
 

@@ -49,7 +49,7 @@ async def test_who_waits_for_the_write_lock_is_next(path: Path, store: SQLiteSto
         with locked(path):
             patient = SQLiteStore(path, clock, busy_timeout=30)
             waits = asyncio.ensure_future(patient.submit([new_run("patient")]))
-            # It keeps the kernel lock while it waits, so whoever has just committed cannot overtake it.
+            # It keeps the kernel lock while it waits, so the process that has just committed cannot overtake it.
             await asyncio.to_thread(lambda: all(iter(free, False)))
             assert not waits.done()
         await waits
@@ -90,7 +90,7 @@ async def test_a_store_beside_it_wakes_the_worker(path: Path, store: SQLiteStore
 
 
 async def tidied_up(store: SQLiteStore) -> None:
-    """Wait for the store's writer, which cannot be asked while it tidies up behind its answers."""
+    """Wait until the store's writer has done the work that follows its answers."""
     busy = store.access.runtime.writer.busy
     await asyncio.to_thread(busy.acquire)
     busy.release()
@@ -119,7 +119,7 @@ async def test_looking_sees_what_others_wrote_and_nothing_else(
 async def test_the_first_look_of_a_store_sees_nothing_if_nothing_happened_since_it_was_opened(
     path: Path, store: SQLiteStore, clock: FakeClock
 ) -> None:
-    await store.submit([new_run("a")])  # by now the first connection stands, and nobody has looked yet
+    await store.submit([new_run("a")])  # now the first connection is open, and has not read yet
     await tidied_up(store)
     assert not store.look()
 

@@ -1,4 +1,4 @@
-"""What is particular to SQLite about sessions: older files, what the tables keep, and what they cost."""
+"""Sessions on SQLite: older files, the rows in the tables, and cost."""
 
 import sqlite3
 from pathlib import Path
@@ -98,7 +98,7 @@ async def test_a_future_run_of_the_third_layout_still_says_how_many_may_be_activ
     await store.close()
 
 
-# What the tables keep
+# The rows in the tables
 
 
 async def test_a_session_with_nothing_special_has_a_small_row_and_an_idle_one_has_none(
@@ -175,7 +175,7 @@ async def test_a_run_is_found_again_wherever_a_batch_has_put_it_before_it_is_dis
     await check_drains(store, clock)
 
 
-# What it costs
+# Cost
 
 
 def test_plain_runs_and_sessions_without_trouble_ask_nothing_about_messages_and_keys(

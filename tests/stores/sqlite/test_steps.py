@@ -49,7 +49,7 @@ def connection(store: SQLiteStore) -> sqlite3.Connection:
 
 
 async def rounds(hand: Hand, number: int) -> list[str]:
-    """Let the hand claim and finish so many times; return what it executed, in order."""
+    """Let the hand claim and finish so many times; return the executed runs, in order."""
     done: list[str] = []
     for _ in range(number):
         claimed = await hand.claim(5)

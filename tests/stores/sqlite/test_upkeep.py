@@ -1,4 +1,4 @@
-"""Upkeep of a SQLite file: finding out what is wrong with it, setting that right, and backing it up."""
+"""Upkeep of a SQLite file: check, repair and backup."""
 
 # ruff: noqa: ASYNC240 - a test's loop has nothing else to do while it looks at a file
 

@@ -1,4 +1,4 @@
-"""A SQLite store's writer: locks and full disks, groups that are one commit, and what a settlement waits for."""
+"""The writer of a SQLite store: locks and full disks, batches of one commit, and when a settlement is answered."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_another_programs_lock_is_waited_for_and_then_reported(path: Path,
 
 
 async def test_a_file_that_another_process_is_making_is_waited_for(path: Path, clock: FakeClock) -> None:
-    # It is not told to keep a log yet, and to change that SQLite waits for nobody.
+    # The file has no log yet, and to change that SQLite waits for no lock.
     store = SQLiteStore(path, clock, busy_timeout=5)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -235,7 +235,7 @@ async def test_a_submission_leaves_the_claim_to_the_worker_that_it_wakes(store: 
 
 
 def interrupted(submission: Coroutine[Any, Any, Any], after: int) -> bool:
-    """Begin to submit, and press Ctrl-C after so many calls; tell whether there were as many."""
+    """Begin to submit, and press Ctrl-C after so many calls; return whether there were as many."""
     left = after
 
     def interrupt(_: FrameType, event: str, __: object) -> None:
@@ -258,7 +258,7 @@ def interrupted(submission: Coroutine[Any, Any, Any], after: int) -> bool:
         submission.close()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come where nothing is raised
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # raised where none can pass
 async def test_ctrl_c_in_a_submission_wherever_it_comes_leaves_the_writer_usable(store: SQLiteStore) -> None:
     moment, is_over = 0, False
     while not is_over:
@@ -303,7 +303,7 @@ async def test_a_claim_writes_no_event_and_its_start_is_seen_all_the_same(path: 
 
 
 async def test_a_settlement_waits_for_the_disk_before_anybody_sees_it_and_a_claim_never(store: SQLiteStore) -> None:
-    # What a submission waits for: test_durability.py.
+    # When a submission is answered: test_durability.py.
     statements: list[str] = []
     await store.access.write(lambda db, _: cast("SQLiteDatabase", db).raw.set_trace_callback(statements.append))
     hand = await Hand(store).register()

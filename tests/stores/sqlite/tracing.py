@@ -1,4 +1,4 @@
-"""Seeing which statements a piece of work executes, and what they cost."""
+"""Tracing the statements of a piece of work, and their cost."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def counted(db: sqlite3.Connection) -> Iterator[list[int]]:
 
 
 def is_header(text: str) -> bool:
-    """Tell whether this is what every transaction asks first."""
+    """Tell whether this is a statement that reads the header of a transaction."""
     return "FROM counter" in text or text == TEXTS["transaction.flags"]

@@ -1,4 +1,4 @@
-"""What a session has let in is held no more, also if the session begins anew in the same transaction."""
+"""An admitted run is not held back again, also if its session begins anew in the same transaction."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_what_a_session_holds_that_begins_anew_is_seen_before_all_is_writt
 
 
 class Life:
-    """Random work in two long sessions, from which runs step out and to which they come back. The same for a seed."""
+    """Random work in two long sessions, which runs leave and enter again; repeatable by its seed."""
 
     def __init__(self, store: Store, clock: FakeClock, seed: int) -> None:
         self._store, self._clock, self._random = store, clock, Random(seed)

@@ -40,7 +40,7 @@ def crowd(random: Random, prefix: str, number: int) -> list[NewRun]:
 
 
 async def live(store: Store, hand: Hand, random: Random, clock: FakeClock, at: int) -> list[str]:
-    """Let something happen to the store, then work for some steps; return what was started."""
+    """Change the store, then work for some steps; return the started runs."""
     what = random.randrange(10)
     if what < 3:
         await store.submit(crowd(random, str(at), random.randrange(1, 30)))

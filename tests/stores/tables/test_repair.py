@@ -1,4 +1,4 @@
-"""What sessions hold back is set right after damage, and nothing that they have let in is held once more."""
+"""A repair corrects the runs that sessions hold back, and holds no admitted run back again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Edit = Callable[[str], None]
 async def damaged(
     request: pytest.FixtureRequest, path: Path, clock: FakeClock, postgres_url: str, postgres_database: str
 ) -> AsyncIterator[tuple[Store, Edit]]:
-    """Give a store, and what changes its tables behind its back."""
+    """Return a store, and a function that changes its tables directly."""
     schema = Address.parse(postgres_url).schema
 
     def edit_postgres(statement: str) -> None:
@@ -72,7 +72,7 @@ async def test_a_session_whose_row_is_lost_is_set_right(
 
     assert await store.check() == []
     assert {run.id: run.state for run in await all_runs(store)} == states
-    await hand.step()  # takes in what was put among those that are due
+    await hand.step()  # admits the runs that are due
     await check_invariants(store)
     await store.change_run("resume", "run-00002", Resume())
     await store.change_run("again", "run-00007", Resume())

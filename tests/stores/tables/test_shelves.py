@@ -27,7 +27,7 @@ async def store(open_store: Callable[[], Store]) -> Store:
 
 
 async def worked(store: Store, runs: Sequence[NewRun], *, room: int) -> list[list[str]]:
-    """Execute the runs, and return what each step has started."""
+    """Execute the runs, and return the runs that each step started."""
     await store.declare_lanes([LANE])
     hand = await Hand(store, "hand").register()
     await store.submit(runs)
@@ -86,7 +86,7 @@ async def test_a_session_need_not_be_written_to_be_known_as_started(store: Store
     await store.submit([new_run("a", session="s", max_concurrent=2)])
     [first] = await hand.claim(1)
 
-    # What is not remembered is read: were the first believed to be unstarted, this one would be held back.
+    # The state is read again: if the first run were taken for unstarted, this one would be held back.
     await store.submit([new_run("b", session="s", max_concurrent=2)])
     [second] = await hand.claim(5)
 

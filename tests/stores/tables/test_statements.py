@@ -1,4 +1,4 @@
-"""The stores over tables say different things by the same names, and the verbs use no other names."""
+"""Both stores over tables have statements of the same names, and the verbs use no other names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A uniform batch is written as run by run it would be, and whatever is none is left."""
+"""A uniform batch is written as its runs one by one would be, and other batches are not."""
 
 from __future__ import annotations
 

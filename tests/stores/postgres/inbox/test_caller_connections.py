@@ -1,4 +1,4 @@
-"""Submitting by connections of any make, whatever their rows look like; and only into the very store."""
+"""Submitting through connections of any library, whatever their rows look like; and only into the same store."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_another_drivers_rows_may_be_of_any_kind(app: Scheduler, conninfo:
 
 
 class Dollars:
-    """A connection that is asked as asyncpg's are, over psycopg."""
+    """A connection with the interface of asyncpg, over psycopg."""
 
     def __init__(self, link: psycopg.AsyncConnection[Any]) -> None:
         self._link = link

@@ -231,7 +231,7 @@ async def test_messages_of_one_session_keep_the_order_of_their_submission(
     assert len(starts) == len(runs)
 
 
-# What bad input gets
+# Bad input
 
 
 async def test_a_message_waits_in_the_inbox_until_all_that_is_due_is_lined_up(

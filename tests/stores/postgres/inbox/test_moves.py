@@ -36,7 +36,7 @@ async def test_what_was_posted_before_a_move_began_is_taken_in_and_nothing_after
         with link.transaction():
             receipt = await app.submit("greet", {"name": "ann"}, connection=link)
             await store.move(Shut("move", ELSEWHERE))
-            assert (await store.move(Freeze("move"))).leases > 0  # somebody's transaction is on its way
+            assert (await store.move(Freeze("move"))).leases > 0  # a caller's transaction is open
 
         with pytest.raises(StoreMoved) as refused:
             await app.submit("greet", {"name": "bob"}, connection=link)

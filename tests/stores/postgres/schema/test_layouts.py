@@ -72,12 +72,12 @@ async def filled(postgres_place: str) -> AsyncIterator[Filled]:
 
 
 class Old:
-    """What processes of an older laneway do meanwhile, each in a thread of its own, until the layout is another."""
+    """Processes of an older laneway that go on, each in a thread of its own, until the layout changes."""
 
     def __init__(self, url: str, held: str) -> None:
         self._address, self._held = Address.parse(url), held
         self._over, self._done = threading.Event(), threading.Semaphore(0)
-        self.written: list[str] = []  # what was answered
+        self.written: list[str] = []  # the runs with an answer
         self.errors: list[psycopg.Error] = []
         acts: list[Callable[[psycopg.Connection[Any], str], None]] = [self._write, self._write, self._read, self._post]
         self._threads = [threading.Thread(target=self._go_on, args=(act, str(nth))) for nth, act in enumerate(acts)]
@@ -197,7 +197,7 @@ async def test_another_program_that_has_tables_in_another_order_is_given_way(fil
         other.execute("SELECT count(*) FROM worker")
         opening = asyncio.create_task(asyncio.to_thread(asyncio.run, _open(filled.url)))
         await until(lambda: bool(other.execute(asked).fetchall()))
-        # Each has what the other waits for now; it is not this one that is told of a deadlock.
+        # Each holds a lock that the other waits for; the server reports the deadlock to the other one.
         await asyncio.to_thread(other.execute, "SELECT count(*) FROM held")
         other.commit()
 
@@ -220,7 +220,7 @@ async def test_a_transaction_that_goes_on_and_on_is_told_of_and_nothing_is_half_
     await filled.check()
 
 
-# What an older process is told
+# Errors of an older process
 
 
 CHANGES = {

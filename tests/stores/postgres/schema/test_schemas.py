@@ -1,4 +1,4 @@
-"""Schemas that are somebody else's, empty, of a newer laneway or damaged: what is said of them, and nothing changed."""
+"""Schemas of other programs, empty, newer or damaged ones: the errors, and that nothing is changed."""
 
 from __future__ import annotations
 

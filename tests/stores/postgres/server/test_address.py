@@ -1,4 +1,4 @@
-"""Addresses of PostgreSQL stores: what is read from them, and what is said of bad ones."""
+"""Addresses of PostgreSQL stores: their parts, and the errors of bad ones."""
 
 from __future__ import annotations
 

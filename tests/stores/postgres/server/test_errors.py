@@ -1,4 +1,4 @@
-"""What users read when a server refuses: one line, which names the address and never the password, and nothing done."""
+"""Errors of a server that refuses: one line with the address and without the password, and nothing is done."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def database(server: Postgres, more: str = "") -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[PostgresServer]:
-    """A server that asks for passwords, with users who may do little."""
+    """A server that requires passwords, with users that have few rights."""
     with postgres_server(password=PASSWORD) as server:
         for name in ("ann", "ben"):
             server.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'")
@@ -57,7 +57,7 @@ def as_user(server: PostgresServer, name: str, database: str = "postgres", passw
     return f"postgresql://{name}:{password}@127.0.0.1:{server.port}/{database}"
 
 
-# Who is not let in
+# Connections that are refused
 
 
 async def test_a_wrong_user_password_or_database_is_the_addresses_fault(strict: PostgresServer) -> None:
@@ -258,7 +258,7 @@ async def test_a_bad_call_does_not_fail_its_neighbours(postgres_url: str) -> Non
         assert (await store.depths()).runs == {"pending": 3}
 
 
-# What is never shown
+# Passwords are never shown
 
 
 async def test_no_password_is_in_logs_or_representations(

@@ -1,4 +1,4 @@
-"""Calls to a PostgreSQL server whose connections are cut, which stands still, or whose lock somebody keeps."""
+"""Calls to a PostgreSQL server whose connections are cut, that is frozen, or whose lock another client keeps."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ def test_a_forked_child_makes_connections_of_its_own(url: str) -> None:
         for nth in range(20):
             await store.submit([new_run(f"{who}{nth}")])
             await hand.succeed(*await hand.claim())
-            # Whoever is quicker executes it, parent or child.
+            # Parent or child executes it, the faster one.
             assert (await store.get(f"{who}{nth}")).task == "work"
         await hand.leave()
 

@@ -1,4 +1,4 @@
-"""Statements that are sent without waiting, and the answers that are asked for later."""
+"""Statements that are sent without waiting, and whose answers are read later."""
 
 from __future__ import annotations
 

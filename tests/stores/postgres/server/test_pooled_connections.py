@@ -19,7 +19,7 @@ async def test_who_is_behind_a_pooler_and_does_not_say_so_is_told_what_to_say(
         writer = store.access.runtime.writer
         assert writer.connection.link is not None
         if "{}" in by_another:
-            # Another client was lent the connection, and calls what it prepares as we will.
+            # Another client had the connection, and prepared a statement under a name that we will use.
             writer.connection.link.execute(by_another.format(next(writer.connection.link.names)).encode())
             writer.connection.link.names = count(len(writer.connection.link.prepared))
         else:

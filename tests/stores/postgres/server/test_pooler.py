@@ -1,4 +1,4 @@
-"""Through a pooler that lends connections per transaction: more clients than connections, and everything holds."""
+"""Through a pooler with a connection per transaction: more clients than connections, and everything works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses that name a standby, alone or beside its primary: which server is used, and what is said of it."""
+"""Addresses that name a standby, alone or beside its primary: which server is used, and the errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.stores.postgres.tools import opened, refusal, until
 
 pytestmark = pytest.mark.timeout(120)
 
-NOBODY = 1  # a port on which nobody listens
+NOBODY = 1  # a port on which no server listens
 READ_ONLY = "has no server that can be written now: whoever answers is a standby, or set to read only"
 
 
@@ -41,7 +41,7 @@ async def caught_up(primary: PostgresServer) -> None:
 
 
 async def listens(store: PostgresStore) -> None:
-    """Wait until it hears what others say."""
+    """Wait until it listens for notifications."""
     await until(lambda: store.access.runtime.is_listening)
 
 

@@ -48,7 +48,7 @@ async def real(postgres_url: str) -> AsyncIterator[PostgresStore]:
 
 
 class Told(WakeHandle):
-    """Keeps what it is told."""
+    """Keeps the answers that it receives."""
 
     def __init__(self, *, is_alive: bool = True) -> None:
         self._loop, self._there = asyncio.get_running_loop(), is_alive
@@ -176,7 +176,7 @@ def test_a_notification_says_what_it_brings() -> None:
 async def test_a_living_process_is_given_a_run_and_a_killed_one_is_not(postgres_url: str, real: PostgresStore) -> None:
     with process(postgres_url, "lend") as lender:
         assert await line(lender) == "lent"
-        os.kill(lender.pid, signal.SIGSTOP)  # or it may have ended the run before anybody looks
+        os.kill(lender.pid, signal.SIGSTOP)  # or it may end the run before the test looks
         await real.submit([new_run("a")])
         assert (await real.get("a")).state is RunState.RUNNING
         os.kill(lender.pid, signal.SIGCONT)

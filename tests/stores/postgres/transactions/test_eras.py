@@ -1,4 +1,4 @@
-"""What keeps a claim fast beside old snapshots: rows that go on under a new era, and the floor of a lane."""
+"""Claims stay fast beside old snapshots: rows continue under a new era, and lanes have a floor."""
 
 from __future__ import annotations
 

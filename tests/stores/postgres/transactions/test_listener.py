@@ -1,4 +1,4 @@
-"""Wake-ups between processes on PostgreSQL: they come, they come again after a cut, and behind a pooler by looking."""
+"""Wake-ups between processes on PostgreSQL: they arrive, also after a cut; behind a pooler processes poll."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Rung:
 
 @asynccontextmanager
 async def resting(store: PostgresStore) -> AsyncIterator[tuple[Hand, Rung]]:
-    """Let a worker of the store rest; give it with what is called when it is woken."""
+    """Let a worker of the store be idle; return it with its wake-up."""
     hand, rung = Hand(store), Rung()
     await store.register(hand.incarnation, rung)
     await hand.rest()

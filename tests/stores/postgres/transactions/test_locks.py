@@ -35,7 +35,7 @@ def other(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 async def waiting_for_a_lock(link: psycopg.Connection[Any]) -> None:
-    """Return when somebody waits for a lock that this connection has."""
+    """Return when another session waits for a lock of this connection."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
     while link.execute(query).fetchall() == [(0,)]:  # noqa: ASYNC110 - it is the server that knows
         await asyncio.sleep(0.01)
@@ -47,13 +47,13 @@ async def test_a_deadlock_with_another_program_is_tried_again(
     lock = Address.parse(postgres_url).lock
 
     def meet() -> None:
-        # It is the store that notices, and is told.
+        # The server reports the deadlock to the store.
         other.execute("SET deadlock_timeout TO '30s'")
         with other.transaction():
             other.execute("LOCK TABLE lane IN SHARE MODE")
             loop.call_soon_threadsafe(locked.set)
             asyncio.run_coroutine_threadsafe(waiting_for_a_lock(other), loop).result(10)
-            # Each has what the other waits for now.
+            # Each holds a lock that the other waits for.
             other.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
 
     loop, locked = asyncio.get_running_loop(), asyncio.Event()
@@ -67,7 +67,7 @@ async def test_a_deadlock_with_another_program_is_tried_again(
     assert (await store.get("a")).number == 1
 
 
-# Whoever runs another program's trigger on these tables may fail as it does; it is the first so many times.
+# A trigger of another program on these tables may fail; this one fails the first few times.
 FAILS = """
 CREATE SEQUENCE failures;
 CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -82,7 +82,7 @@ CREATE TRIGGER fail AFTER INSERT ON run {when} FOR EACH ROW EXECUTE FUNCTION fai
 
 @contextmanager
 def failing(other: psycopg.Connection[Any], code: str, times: int, *, at_commit: bool) -> Iterator[None]:
-    """Let what writes a run fail so many times, when it is written or when that is committed."""
+    """Let the insert of a run, or its COMMIT, fail so many times."""
     fails = FAILS.format(code=code, times=times, when="DEFERRABLE INITIALLY DEFERRED" if at_commit else "")
     other.execute((fails.replace("CREATE TRIGGER", "CREATE CONSTRAINT TRIGGER") if at_commit else fails).encode())
     try:
@@ -133,7 +133,7 @@ async def test_a_table_that_is_locked_for_too_long_is_told_of_and_nothing_is_hal
 
 
 async def test_one_bad_piece_of_work_does_not_fail_its_neighbours(store: PostgresStore) -> None:
-    """What is asked at once shares a transaction; what fails is done again without its neighbours."""
+    """Calls at the same time share a transaction; one that fails is repeated without the others."""
     answers = await asyncio.gather(
         store.submit([new_run("a")]),
         store.change_run("call", "unknown", Cancel()),

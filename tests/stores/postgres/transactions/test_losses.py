@@ -1,4 +1,4 @@
-"""A PostgreSQL server that has lost its last moments: whoever it gave something then, or took it from, begins anew."""
+"""A PostgreSQL server that has lost its last moments: clients of lost transactions begin anew."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
 @pytest.fixture
 def primary() -> Iterator[PostgresServer]:
-    # What is not waited for reaches the disk when somebody else waits.
+    # A commit without a wait reaches the disk with the next commit that waits.
     with postgres_server(wal_writer_delay="10s") as server:
         yield server
 
@@ -33,7 +33,7 @@ def url(primary: PostgresServer, standby: PostgresStandby) -> str:
 
 
 async def lose_what_follows(primary: PostgresServer, standby: PostgresStandby) -> None:
-    """Let the standby have all that was done, and nothing more."""
+    """Let the standby have everything up to now, and nothing more."""
     behind = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn)::int FROM pg_stat_replication"
     await until(lambda: primary.execute(behind) == [(0,)])
     standby.stop_streaming()
@@ -111,7 +111,7 @@ async def test_a_step_is_not_done_for_a_worker_that_has_made_it_in_a_lost_moment
         hand = await Hand(store).register()
         await hand.offer_step()
         primary.execute("CREATE TABLE waited_for ()")
-        await hand.offer_step()  # which nobody waits for
+        await hand.offer_step()  # without waiting for the disk
         primary.kill()
         primary.restart()
         [[known]] = primary.execute("SELECT call FROM laneway.worker")

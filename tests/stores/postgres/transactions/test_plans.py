@@ -1,4 +1,4 @@
-"""No claim, tick or prune scans a table that grows, whatever the planner takes the tables to hold.
+"""No claim, tick or prune scans a table that grows, whatever the planner believes that the tables hold.
 
 Each statement is planned as a writer has it planned: in a store with nothing in it, in a full one, and in one from
 which all has gone, as a server knows that has looked just then.
@@ -23,20 +23,20 @@ from tests.stores.postgres.sample_rows import ROWS
 
 # As long as the lists of lanes and workers, and of what is paused or set aside in them: one may be read whole.
 SMALL = {"lane", "pace", "worker", "counter", "heartbeat", "aside", "broken", "disabled", "lane_count"}
-# Statements that say themselves what they read whole: people ask them, workers never do.
+# Statements that read whole tables, as their comments say: for people, never for workers.
 LONG = {name for name in TEXTS if name.startswith(("check.", "examination."))}
 # A move counts, copies and empties whole stores.
 MOVES = ("phases.", "pack.", "unpack.", "clear.")
 LONG |= {name for name in TEXTS if name.startswith(MOVES) and name != "phases.standing"}
 LONG |= {"runs.pending", "runs.count", "runs.workers", "control.unended", "overview.depths"}
 LONG |= {"overview.active", "overview.executed", "overview.last_chances", "circuits.all"}
-# Only asked of a lane that drops its oldest, and is full.
+# Only for a lane that drops its oldest, and is full.
 LONG |= {"acceptance.oldest"}
-# As long as what runs: only a limit per worker makes it matter whom to wake.
+# As long as the list of running runs: only a limit per worker needs it.
 LONG |= {"wakeups.executed"}
-# As long as what runs and streams, and what has ended since a minute ago.
+# As long as the runs that stream, and those that ended in the last minute.
 LONG |= {"trim.note_ends"}
-# What a step, a submission, a tick and a pruner ask that does not depend on how long a list they were given.
+# Statements of steps, submissions, ticks and pruners whose cost does not depend on a given list.
 UNSORTED = [
     "transaction.header",
     "transaction.flags",
@@ -61,7 +61,7 @@ SCANS = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan", "Bitm
 
 @dataclass(frozen=True)
 class Scan:
-    """A table as a plan reads it: by which index, by what condition, and whether only the head of that."""
+    """How a plan reads a table: by which index and condition, and whether only the first rows."""
 
     table: str
     index: str | None
@@ -70,14 +70,14 @@ class Scan:
 
 
 class Planner:
-    """Tells how a statement is done."""
+    """Explains statements."""
 
     def __init__(self, link: ServerConnection, *, emptied: bool) -> None:
         self._link, self.emptied = link, emptied
         self._plans: dict[str, list[dict[str, Any]]] = {}
 
     def plan(self, name: str, query: str | None = None) -> list[dict[str, Any]]:
-        """Return the nodes of a statement's plan, or of another's; one that can be asked with any values."""
+        """Return the nodes of the generic plan of a statement, or of another query."""
         query = query or TEXTS[name].query
         if query not in self._plans:
             self._plans[query] = self._planned(query)
@@ -113,12 +113,12 @@ def whole(planner: Planner, name: str) -> set[str]:
 
 
 def wrong(found: Mapping[str, object]) -> dict[str, object]:
-    """Return what was found wrong, by the statement: one test looks at hundreds, because each takes a moment."""
+    """Return the faults by statement: one test checks hundreds, because each takes a moment."""
     return {name: what for name, what in found.items() if what}
 
 
 def _nodes(node: dict[str, Any], *, head: bool) -> Iterator[dict[str, Any]]:
-    # What stands alone in a place for one value is an EXISTS: it ends with the first row, as below a LIMIT.
+    # A subplan of one value is an EXISTS: it ends with the first row, as below a LIMIT.
     head = head or node["Node Type"] == "Limit" or node.get("Parent Relationship") == "InitPlan"
     yield {**node, "head": head}
     below = head and node["Node Type"] in {"Limit", "Result", "Nested Loop", "LockRows", "Subquery Scan"}
@@ -150,7 +150,7 @@ def test_no_statement_reads_a_growing_table_from_end_to_end(planner: Planner) ->
     assert wrong({name: whole(planner, name) - allowed(name) for name in sorted(TEXTS.keys() - LONG)}) == {}
 
 
-# As long as what runs, and only while the server believes that nothing does: people ask these, or wait anyway.
+# As long as the list of running runs, if the server believes that it is empty: for people, or for calls that wait.
 LEASED = {"acceptance.state", "overview.waiting", "workers.inherit", "runs.by_id", "runs.by_numbers"}
 # Statements of steps and submissions that are done for many rows at once.
 BUSY = ("known_counts.", "counts.", "shelves.", "settlements.", "steps.", "submissions.", "inboxes.", "memos.", "keys.")
@@ -184,7 +184,7 @@ def test_a_statement_that_reads_a_shelf_whole_does_not_read_all_runs(planner: Pl
     assert [name for name in wrong(found) if not name.startswith(("check.", *MOVES))] == []
 
 
-# What is asked ahead is forgotten once a table is written that it reads: its text must tell which those are.
+# A prefetched answer is dropped when a table is written that it reads: its text must name those tables.
 AHEAD = ["steps.worker", "transaction.header", "transaction.next_due", "settlements.leased", "counts.ready_lanes"]
 AHEAD += ["counts.lane", "counts.turns", "shelves.ready", "shelves.parked", "shelves.held", "shelves.due"]
 AHEAD += ["shelves.due_after", "submissions.look", "acceptance.known", "wakeups.idle", "wakeups.startable"]

@@ -1,4 +1,4 @@
-"""What is asked ahead: in how few journeys calls get by, and that no answer is used that may not be true any more."""
+"""Prefetched answers: how few round trips a call takes, and that no outdated answer is used."""
 
 from __future__ import annotations
 
@@ -34,62 +34,64 @@ def db(postgres_place: str) -> Iterator[PostgresDatabase]:
 
 
 @pytest.fixture
-def journeys(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Collects a mark for each time that somebody waits for the server."""
+def round_trips(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collects an entry for each round trip to the server."""
     made: list[str] = []
     sync = Pipeline._sync
 
     def counted(pipe: Pipeline) -> None:
-        made.append("journey")
+        made.append("round_trip")
         sync(pipe)
 
     monkeypatch.setattr(Pipeline, "_sync", counted)
     return made
 
 
-# Journeys
+# Round trips
 
 
-async def test_steps_of_a_busy_worker_take_two_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
+async def test_steps_of_a_busy_worker_take_two_round_trips_each(store: PostgresStore, round_trips: list[str]) -> None:
     await store.submit(new_runs(40, "r"))
     hand = await Hand(store).register()
     claimed = await hand.claim(10)
     for _ in range(2):
-        journeys.clear()
+        round_trips.clear()
         claimed = (await hand.succeed(*claimed, room=10)).claimed
-        assert len(journeys) == 2
+        assert len(round_trips) == 2
         assert len(claimed) == 10
 
 
-async def test_a_worker_that_was_at_rest_claims_in_two_journeys(store: PostgresStore, journeys: list[str]) -> None:
+async def test_a_worker_that_was_at_rest_claims_in_two_round_trips(
+    store: PostgresStore, round_trips: list[str]
+) -> None:
     hand = await Hand(store).register()
     for nth in range(3):
         await store.submit([new_run(f"r{nth}")])
-        journeys.clear()
+        round_trips.clear()
         [claimed] = await hand.claim()
-        assert len(journeys) == (2 if nth else len(journeys)), "the first does not know of which lanes to ask"
+        assert len(round_trips) == (2 if nth else len(round_trips)), "the first does not know of which lanes to ask"
         await hand.succeed(claimed)
 
 
-async def test_users_at_their_caps_and_busy_sessions_cost_a_step_few_journeys(
-    store: PostgresStore, journeys: list[str]
+async def test_users_at_their_caps_and_busy_sessions_cost_a_step_few_round_trips(
+    store: PostgresStore, round_trips: list[str]
 ) -> None:
     await store.set(LaneSetting(Lane("main", limit=8, per_user=2)))
     runs = [new_run(f"r{nth}", user=f"u{nth % 4}", session=f"s{nth % 12}") for nth in range(400)]
     await store.submit(runs)
     hand = await Hand(store).register()
     claimed, steps = await hand.claim(8), 0
-    journeys.clear()
+    round_trips.clear()
     while claimed:
         claimed = (await hand.succeed(*claimed, room=8)).claimed
         steps += 1
 
     assert (await store.depths()).runs == {"succeeded": 400}
-    assert len(journeys) < 5.5 * steps
+    assert len(round_trips) < 5.5 * steps
     assert await store.check() == []
 
 
-async def test_a_due_run_is_claimed_in_two_journeys(postgres_url: str, journeys: list[str]) -> None:
+async def test_a_due_run_is_claimed_in_two_round_trips(postgres_url: str, round_trips: list[str]) -> None:
     clock = FakeClock()
     store = PostgresStore(postgres_url, clock)
     await store.open()
@@ -98,15 +100,17 @@ async def test_a_due_run_is_claimed_in_two_journeys(postgres_url: str, journeys:
         await store.submit([new_run(f"r{nth}", delay=60)])
         assert await hand.claim() == []
         await clock.advance(60)
-        journeys.clear()
+        round_trips.clear()
         [claimed] = await hand.claim()
-        assert len(journeys) == (2 if nth else len(journeys)), "the first does not know of which lanes to ask"
+        assert len(round_trips) == (2 if nth else len(round_trips)), "the first does not know of which lanes to ask"
         await hand.succeed(claimed)
     await store.close()
 
 
-async def test_steps_of_users_at_their_caps_take_five_journeys_each(store: PostgresStore, journeys: list[str]) -> None:
-    # Leases; what they free, with its counts; the counts of what follows; those of what is ready; the COMMIT.
+async def test_steps_of_users_at_their_caps_take_five_round_trips_each(
+    store: PostgresStore, round_trips: list[str]
+) -> None:
+    # Leases; freed slots with their counts; the next counts; the ready runs; the COMMIT.
     await store.declare_lanes([Lane("main", limit=4, per_user=2)])
     sessions = [(user, f"{user}/{nth}") for user in ("ann", "bob") for nth in range(3)]
     for nth in range(90):
@@ -114,31 +118,31 @@ async def test_steps_of_users_at_their_caps_take_five_journeys_each(store: Postg
     hand = await Hand(store).register()
     claimed, counts = await hand.claim(4), list[int]()
     for _ in range(120):
-        journeys.clear()
+        round_trips.clear()
         claimed = (await hand.succeed(*claimed, room=4)).claimed
-        counts.append(len(journeys))
+        counts.append(len(round_trips))
     assert len(claimed) == 4
     assert max(counts[5:]) == 5
 
 
-async def test_a_plain_submission_takes_two_journeys_and_one_more_to_wake_somebody(
-    store: PostgresStore, journeys: list[str]
+async def test_a_plain_submission_takes_two_round_trips_and_one_more_to_wake_somebody(
+    store: PostgresStore, round_trips: list[str]
 ) -> None:
     await store.submit([new_run("a")])
-    journeys.clear()
+    round_trips.clear()
     await store.submit([new_run("b")])
-    assert len(journeys) == 2
+    assert len(round_trips) == 2
 
     hand = await Hand(store).register()
     await hand.claim(10)
     await hand.rest(10)
-    journeys.clear()
+    round_trips.clear()
     await store.submit([new_run("c")])
-    assert len(journeys) == 3
+    assert len(round_trips) == 3
 
 
 async def _lending(store: PostgresStore, room: int) -> Hand:
-    """Return a worker that has claimed before, and now lends its next step."""
+    """Return a worker that has claimed before, and now lets others claim ahead for it."""
     await store.submit([new_run("before")])
     hand = await Hand(store).register()
     await hand.succeed(*await hand.claim(room))
@@ -146,14 +150,14 @@ async def _lending(store: PostgresStore, room: int) -> Hand:
     return hand
 
 
-async def test_a_step_that_is_done_for_a_worker_takes_one_journey_more_than_to_wake_it(
-    store: PostgresStore, journeys: list[str]
+async def test_a_step_that_is_done_for_a_worker_takes_one_round_trip_more_than_to_wake_it(
+    store: PostgresStore, round_trips: list[str]
 ) -> None:
     hand = await _lending(store, room=1)
-    journeys.clear()
+    round_trips.clear()
     await store.submit([new_run("a")])
 
-    assert len(journeys) == 4
+    assert len(round_trips) == 4
     assert (await store.get("a")).state is RunState.RUNNING
     [claimed] = await hand.claim()
     assert claimed.id == "a"
@@ -191,11 +195,11 @@ def _pending(db: PostgresDatabase) -> int:
     return int(pending)
 
 
-def test_an_answer_that_was_asked_ahead_is_used_once(db: PostgresDatabase, journeys: list[str]) -> None:
+def test_an_answer_that_was_asked_ahead_is_used_once(db: PostgresDatabase, round_trips: list[str]) -> None:
     db.expect(Query(LANE, ("main",)), Query(LANE, ("main",)))
 
     assert [_pending(db), _pending(db)] == [0, 0]
-    assert len(journeys) == 2
+    assert len(round_trips) == 2
 
 
 @pytest.mark.parametrize("way", ["execute", "each", "insert"])
@@ -223,13 +227,13 @@ def test_a_statement_that_writes_behind_a_with_is_known_to_write(db: PostgresDat
     assert db._expected == {}
 
 
-def test_what_is_written_elsewhere_leaves_an_answer_as_it_is(db: PostgresDatabase, journeys: list[str]) -> None:
+def test_what_is_written_elsewhere_leaves_an_answer_as_it_is(db: PostgresDatabase, round_trips: list[str]) -> None:
     db.expect(Query(LANE, ("main",)))
     db.execute("settlements.free", ("[1]",))
     db.each("counts.set_runs", [])
 
     assert _pending(db) == 0
-    assert len(journeys) == 1
+    assert len(round_trips) == 1
 
 
 def test_a_page_is_as_long_as_it_was_expected(db: PostgresDatabase) -> None:

@@ -1,4 +1,4 @@
-"""Two stores of one schema: what one of them sets, the next step of the other knows."""
+"""Two stores of one schema: the next step of one sees the changes of the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A statement for many rows does what it would do for each of them, whatever they have in common."""
+"""A statement for many rows does the same as one statement per row, whatever values the rows share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pipe(postgres_place: str) -> Iterator[Pipeline]:
 
 
 def some_rows(chosen: random.Random) -> list[Row]:
-    """Return rows of which some columns have one value all the way down."""
+    """Return rows in which some columns have the same value in every row."""
     count = chosen.choice((2, 3, 16, 32))
     makes = (
         lambda: chosen.randrange(-3, 3),
@@ -77,7 +77,7 @@ def db(postgres_place: str) -> Iterator[PostgresDatabase]:
 
 @pytest.mark.parametrize("table", ROWS)
 def test_rows_that_are_known_are_written_over_as_by_an_insert(db: PostgresDatabase, table: str) -> None:
-    """As often as it takes to come into another era."""
+    """So often that a new era begins."""
     chosen, name = random.Random(4), f"counts.set_{table}"
     inserted = list[Row]()
     db.insert(name, [ROWS[table](chosen, n) for n in range(40)])
