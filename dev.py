@@ -39,6 +39,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 _PYTEST = f"-m pytest -n {1 + max(2, os.cpu_count() or 1)} --dist worksteal -m 'not chaos and not wall_clock'"
 _ALONE = "python -m pytest -p tests.memory ARGS -n 0 -m wall_clock"  # tests that say how long something takes
 _CHECKS = ("mypy &", "ruff format --check .", "ruff check .", "lint-imports --no-logo")
+_COVERED = ("coverage combine --quiet", "coverage html --quiet", "coverage report --skip-covered")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "help": ("Show this list.",),
     "demo": ("Run laneway's demo.", "python -m laneway demo ARGS"),
@@ -50,13 +51,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "test-matrix": ("Run the contract on other versions of Redis and PostgreSQL.", "python -m tests.matrix ARGS"),
     "check": ("Check format, lint, imports and types.", *_CHECKS),
-    "coverage": (
-        "Measure which lines the tests reach: a table, and pages in htmlcov.",
-        f"coverage run {_PYTEST} ARGS",
-        "coverage combine --quiet",
-        "coverage html --quiet",
-        "coverage report --skip-covered",
-    ),
+    "coverage": ("Measure which lines the tests reach; pages in htmlcov.", f"coverage run {_PYTEST} ARGS", *_COVERED),
     "bench": ("Run the benchmarks.", "python -m bench ARGS"),
     "chaos": ("Run the system and chaos tests in their long form.", f"python {_PYTEST} -m 'system or chaos' ARGS"),
     "sync": ("Write the blocking face, `app.sync`, again from the async one.", "python -m tools.sync_face"),

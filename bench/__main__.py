@@ -79,7 +79,7 @@ def names_of(experiment: Experiment, rows: Sequence[str]) -> list[str]:
 
 
 def peer_experiments() -> Sequence[Experiment]:
-    """Return the experiments against the peers that are installed; say which are not."""
+    """Return the experiments against the peers that are installed; print which are not."""
     for peer in peers.PEERS:
         if not peer.installed:
             say(f"{peer.name} is not installed (pip install '{peer.package}'): none of its rows")
@@ -87,7 +87,7 @@ def peer_experiments() -> Sequence[Experiment]:
 
 
 def measured(known: Sequence[Experiment], plan: Plan, rows: Sequence[str]) -> tuple[list[Result], list[str]]:
-    """Run the experiments that have these rows, each on a loop of its own; return also the names of what raised."""
+    """Run the experiments with these rows, each on a loop of its own; return also the names of those that raised."""
     chosen = [each for each in known if names_of(each, rows)]
     results, failed = list[Result](), list[str]()
     start = monotonic()

@@ -1,4 +1,4 @@
-"""What the machine can do without laneway: the other half of every ratio."""
+"""The machine without laneway: the baselines of the ratios."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def grouping(plan: Plan, callers: int) -> AsyncIterator[Turn]:
 
 
 async def awaited(each: int, callers: int, insert: Callable[[int], Awaitable[None]]) -> float:
-    """Return rows a second that callers have inserted, each awaiting every row; what waits is inserted at once."""
+    """Return the rows a second of callers who each await every row; waiting rows are inserted together."""
     waiting: list[asyncio.Future[None]] = []
     wanted = asyncio.Event()
 

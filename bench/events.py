@@ -1,4 +1,4 @@
-"""Events: what a talkative run costs the store, and how soon a crowd of followers hears of one."""
+"""Events: the cost of a run with many events, and the delay to many followers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from laneway import Context
 
 EVENTS = 1000
 FOLLOWERS = 1000
-PAUSE = 0.1  # seconds between two events: the followers are at rest again
+PAUSE = 0.1  # seconds between two events: the followers are idle again
 
 
 def trips(store: str) -> Experiment:
-    """Calls of `step` for a run that says a thousand things, giving way to others after each."""
+    """Calls of `step` for a run that emits a thousand events and yields to the loop after each."""
 
     @experiment(
         Row(

@@ -56,7 +56,7 @@ class Claimer:
 
 
 async def costs(plan: Plan, base: Claimer, ours: Claimer) -> Round:
-    """Let both claim and settle so many runs, step by step in turns; return what one run cost each, in microseconds."""
+    """Let both claim and settle runs, step by step in turns; return the cost of a run for each, in microseconds."""
     gc.collect()
     spent = [0.0, 0.0]
     for room in [IN_FLIGHT] * (plan.claims // IN_FLIGHT) + [0]:
@@ -123,7 +123,7 @@ async def future_runs(plan: Plan, store: Store) -> None:
 
 
 def finished(store: str) -> Experiment:
-    """Whether draining gets slower by what was drained before."""
+    """Whether finished runs make draining slower."""
     title = f"drain after {{finished:,}} finished / fresh: {STORES[store]}"
 
     @experiment(Row(name=f"finished.{store}", title=title, unit="/s", must=0.7, aim=0.95))
@@ -154,7 +154,7 @@ async def finish(store: Store, number: int) -> None:
 
 
 def place(store: str) -> Experiment:
-    """Where another user's single run comes when one user has very many waiting."""
+    """The place of another user's single run when one user has very many waiting."""
     title = "place of another's single run, one user with {crowd:,} waiting"
 
     @experiment(

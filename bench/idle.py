@@ -1,4 +1,4 @@
-"""What a worker costs that has nothing to do."""
+"""The cost of an idle worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PostgreSQL can do without laneway, by psycopg, on a private server that waits for its disk."""
+"""PostgreSQL without laneway, by psycopg, on a private server that waits for its disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INSERT = "INSERT INTO bare (body) SELECT unnest(%s::text[])"
 
 @asynccontextmanager
 async def grouping(plan: Plan, callers: int) -> AsyncIterator[Turn]:
-    """Rows a second: so many callers, each awaiting every row; what waits is inserted by one `unnest` and committed."""
+    """Rows a second of so many callers, each awaiting every row; one `unnest` and COMMIT inserts those that wait."""
 
     async def insert(count: int) -> None:
         await link.execute(INSERT, ([BODY] * count,), prepare=True)

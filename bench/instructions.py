@@ -1,4 +1,4 @@
-"""How many instructions a Redis server spends on a run: what a busy machine cannot blur.
+"""Count the instructions that a Redis server spends on a run: a figure that other load does not change.
 
     python -m bench.instructions
 
@@ -30,20 +30,20 @@ from laneway.testing.servers import ValkeyServer, valkey_server
 from laneway.testing.servers.binaries import server_binary
 
 BATCH, BATCHES, ALONE = 100, 10, 200
-BEFORE = 1000  # runs that have finished: what is small a server keeps in another way
+BEFORE = 1000  # finished runs: a server stores small collections in another form
 DAY = 86_400 * 1_000_000
 WIDE = Lane("main", limit=1_000_000)
 
 
 class Kind(NamedTuple):
-    """Runs that are counted: what the nth of them has, in which lane they are, and how many batches of them."""
+    """Runs that are counted: the fields of the nth one, their lane, and the number of batches."""
 
     more: Callable[[int], dict[str, object]]
     lane: Lane = WIDE
     batches: int = BATCHES
 
 
-# The last is what `limits.redis` has: each of them is admitted when another one ends, parked, and brought back.
+# The last kind is that of `limits.redis`: each run is admitted when another one ends, parked, and unparked.
 KINDS = {
     "plain run": Kind(lambda n: {}),
     "run of one of 100 users": Kind(lambda n: {"user": f"user-{n % 100}"}),
@@ -85,7 +85,7 @@ def counted_server(folder: Path) -> Path:
 
 
 class Counter:
-    """Counts what the server executes."""
+    """Counts the instructions of the server."""
 
     def __init__(self, server: ValkeyServer, folder: Path) -> None:
         self.url, self._pid, self._folder, self._dumps = f"{server.url}?timeout=60", server.pid, folder, 0
@@ -97,7 +97,7 @@ class Counter:
         return self._count() / runs / 1000
 
     def _count(self) -> int:
-        """Return the instructions since this was asked last."""
+        """Return the instructions since the last call."""
         self._dumps += 1
         subprocess.run(["callgrind_control", "-d", str(self._pid)], check=True, capture_output=True)
         text = (self._folder / f"counts.{self._dumps}").read_text(encoding="utf-8")

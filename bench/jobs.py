@@ -1,4 +1,4 @@
-"""Jobs: what a fire costs beyond its run, how soon many jobs are up, and how late a fire is.
+"""Jobs: the cost of a fire beyond its run, the start with many jobs, and the lateness of a fire.
 
 A *fire* here is all that the ticker does for a job that is due: it is asked for, decided about, written. The same runs
 submitted to a store without jobs say what of that is the run's.
@@ -47,13 +47,13 @@ def new_job(number: int, rule: Schedule, now: int, condition: str | None = None)
 
 
 async def keep(store: Store, jobs: Iterable[JobRecord]) -> None:
-    """Add these jobs; what is added at once shares its commits."""
+    """Add these jobs; calls at the same time share commits."""
     jobs = list(jobs)
     for first in range(0, len(jobs), BATCH):
         await asyncio.gather(*(store.change_job(AddJob(job)) for job in jobs[first : first + BATCH]))
 
 
-# What a fire costs
+# The cost of a fire
 
 
 def fire(store: str) -> Experiment:
@@ -81,7 +81,7 @@ def fire(store: str) -> Experiment:
 
 
 async def costs(plan: Plan, store: str) -> tuple[float, float]:
-    """Return what a fire costs, and what its run does when it is only submitted, in microseconds."""
+    """Return the cost of a fire, and that of only submitting its run, in microseconds."""
     async with due_jobs(plan, store, plan.runs) as (clock, opened, jobs):
         gc.collect()
         start = perf_counter()
@@ -145,7 +145,7 @@ async def all_at_once(plan: Plan, store: str) -> tuple[float, float]:
 
 
 def moved(store: str) -> Experiment:
-    """What a fire costs among very many jobs without its run: found due, decided, put on record, moved to its next."""
+    """The cost of a fire without its run, among very many jobs: find it due, decide, record, plan the next."""
     must, aim = (30, 5) if store == "memory" else (None, None)
 
     @experiment(
@@ -212,7 +212,7 @@ def start(store: str) -> Experiment:
 
 
 async def crowd(plan: Plan, store: Store) -> None:
-    """Keep jobs that are due at any time of the day to come, and not soon."""
+    """Keep jobs that are due at any time of the next day, and not soon."""
     now = time.time_ns() // 1000
     later = [instant(now + HOUR + index * HOUR * 23 // plan.crowd) for index in range(plan.crowd)]
     await keep(store, (new_job(index, Every(86_400, anchor=at), now) for index, at in enumerate(later)))

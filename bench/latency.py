@@ -16,7 +16,7 @@ from bench.pushes import ping_times
 from bench.rows import Experiment, Round, Row, experiment, percentile
 from bench.subjects import STORES, Subject, subject
 
-PAUSE = 0.01  # seconds between two submissions: the worker is at rest again
+PAUSE = 0.01  # seconds between two submissions: the worker is idle again
 SPACING = 0.02  # seconds between two due times
 
 
@@ -163,7 +163,7 @@ def percentiles(times: Sequence[Sequence[float]], bases: Sequence[float] | None 
 
 
 class Notes:
-    """What handlers note; `complete` returns it once there are so many notes."""
+    """Times that handlers note; `complete` returns them once there are so many."""
 
     def __init__(self, number: int) -> None:
         self._number, self._notes, self._complete = number, list[tuple[float, float]](), asyncio.Event()

@@ -1,4 +1,4 @@
-"""What a run takes of a Redis server's memory, or of a disk: while it is pending, and once it has ended."""
+"""The size of a run in a Redis server's memory or on a disk: while it is pending, and when it has ended."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def taking(store: str, what: str) -> Experiment:
 
 @contextmanager
 def place(plan: Plan, store: str) -> Iterator[tuple[str, Used]]:
-    """Give the address of an empty store, and what tells how much it takes."""
+    """Give the address of an empty store, and a function that returns its size."""
     if store == "redis":
         with valkey_server() as server:
             yield server.url, lambda: of_server(server)
@@ -65,13 +65,13 @@ def place(plan: Plan, store: str) -> Iterator[tuple[str, Used]]:
 
 
 def of_server(server: ValkeyServer) -> int:
-    # What scripts have left behind is no run's.
+    # Cached scripts do not belong to runs.
     server.command("SCRIPT", "FLUSH", "SYNC")
     return int(server.facts("memory")["used_memory"])
 
 
 def of_tables(url: str) -> int:
-    """Return what tables and indexes take once they are vacuumed, as the server does by itself now and then."""
+    """Return the size of tables and indexes after a vacuum, which the server also does by itself."""
     with psycopg.connect(url, autocommit=True) as link:
         link.execute("VACUUM")
         [[size]] = link.execute(TABLES).fetchall()
@@ -79,7 +79,7 @@ def of_tables(url: str) -> int:
 
 
 def of_file(url: str) -> int:
-    """Return what the pages take that are in use."""
+    """Return the size of the pages in use."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as db:
         [[page], [pages], [free]] = [
             db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "page_count", "freelist_count")

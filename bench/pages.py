@@ -1,4 +1,4 @@
-"""Which tables and indexes a commit on SQLite writes pages of: what a busy machine cannot blur.
+"""Count the pages that a commit on SQLite writes, by table and index: a figure that other load does not change.
 
     python -m bench.pages
 
@@ -24,13 +24,13 @@ from laneway.stores.sqlite.checkpoints import Checkpointer
 
 RUNS = 5_000
 _LOG_HEAD, _PAGE_HEAD, _PAGE = 32, 24, 4096  # bytes: of the log, of a page in it, and the page itself
-_INNER = {2, 5}  # the kinds of pages that point to others
+_INNER = {2, 5}  # the kinds of pages that point to other pages
 
 Pages = dict[int, bytes]  # by number
 
 
 async def drain(file: Path, lane: Lane, items: list[Submission]) -> tuple[Counter[str], int]:
-    """Drain the runs, twice; return the pages that the second drain wrote, by what they belong to, and its commits."""
+    """Drain the runs, twice; return the pages that the second drain wrote, by table and index, and its commits."""
     log = file.with_name(f"{file.name}-wal")
     async with Scheduler(f"sqlite:///{file}", lanes=[lane], concurrency=IN_FLIGHT) as app:
         app.task(noop)
@@ -39,7 +39,7 @@ async def drain(file: Path, lane: Lane, items: list[Submission]) -> tuple[Counte
             await app.submit_many(items)
             begins = log.stat().st_size
             await app.drain()
-        # Before it is closed: whoever closes it last moves the log into the file.
+        # Before it is closed: the last one to close it moves the log into the file.
         return count(log.read_bytes(), begins, roots(file))
 
 
@@ -51,7 +51,7 @@ def roots(file: Path) -> dict[int, str]:
 
 
 def count(log: bytes, begins: int, roots: dict[int, str]) -> tuple[Counter[str], int]:
-    """Count the pages that were written from there on, by what they belong to, and the commits."""
+    """Count the pages written from there on, by table and index, and the commits."""
     newest: Pages = {}
     counted, commits = Counter[str](), 0
     for at, pages in commits_of(log):

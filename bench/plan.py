@@ -60,6 +60,6 @@ def working_folder() -> Iterator[Path]:
 
 
 def remove(file: Path) -> None:
-    """Remove a database and what lies beside it."""
+    """Remove a database and the files beside it."""
     for part in file.parent.glob(f"{file.name}*"):
         part.unlink(missing_ok=True)

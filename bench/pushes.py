@@ -1,4 +1,4 @@
-"""What a Redis server can do without laneway: the other half of the ratios of its store.
+"""A Redis server without laneway: the baselines of its store.
 
 All of it is measured on a private Valkey that keeps nothing on disk, as the stores of the other half are.
 """
@@ -23,7 +23,7 @@ KEY = "bare"
 
 
 class Pushing(asyncio.Protocol):
-    """The least that callers who share a connection need: the commands of one turn of the loop go out in one piece."""
+    """The minimum for callers who share a connection: the commands of one turn of the loop go out in one piece."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -42,7 +42,7 @@ class Pushing(asyncio.Protocol):
     def push(self) -> asyncio.Future[object]:
         if not self._waiting:
             self._loop.call_soon(self._send)
-        self._waiting.append(hiredis.pack_command(("LPUSH", KEY, BODY)))  # type: ignore[arg-type]  # says: of one
+        self._waiting.append(hiredis.pack_command(("LPUSH", KEY, BODY)))  # type: ignore[arg-type]  # declared for one type
         answer: asyncio.Future[object] = self._loop.create_future()
         self._asked.append(answer)
         return answer

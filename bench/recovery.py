@@ -1,4 +1,4 @@
-"""How soon what a killed worker executed is executed by another one.
+"""How soon the runs of a killed worker are executed by another one.
 
 `python -m bench.recovery URL` is the worker that is killed.
 """
@@ -42,7 +42,7 @@ def recovery(store: str) -> Experiment:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let nobody be warned that runs are taken over: that is what is asked for."""
+    """Log no warnings about runs that are taken over: here that is expected."""
     logger = logging.getLogger("laneway")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -80,7 +80,7 @@ async def recovered(plan: Plan, store: str) -> float:
 
 
 async def hold_on(url: str) -> None:
-    """Execute runs that never end, and say of each that it has started."""
+    """Execute runs that never end, and print a line when each has started."""
     async with Scheduler(url) as app:
 
         async def hold() -> None:

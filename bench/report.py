@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.rows import Result, Row, Verdict
 
 HEADINGS = ("row", "must", "aim", "reached", "middle", "worst", "laneway", "baseline", "verdict")
-LEFT = {0, 8}  # columns of words; the others are figures
+LEFT = {0, 8}  # columns of words; the other columns are figures
 
 
 def table(results: Sequence[Result]) -> str:
@@ -32,7 +32,7 @@ def markdown(results: Sequence[Result], place: str, command: str) -> str:
 
 
 def as_json(results: Sequence[Result], place: str) -> str:
-    """Return the results and where they come from as JSON."""
+    """Return the results and their machine as JSON."""
     about = {"v": 1, "at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": place}
     return json.dumps(about | {"rows": [_plain(result) for result in results]}, indent=2)
 
@@ -75,7 +75,7 @@ def below(results: Sequence[Result]) -> list[Result]:
 
 
 def machine(folder: Path, redis: str) -> str:
-    """Return what the figures are measured on; ask before measuring, or the load is our own."""
+    """Return a description of the machine; call it before measuring, or it shows our own load."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return ", ".join(
         (
@@ -89,7 +89,7 @@ def machine(folder: Path, redis: str) -> str:
 
 
 def is_busy() -> bool:
-    """Tell whether somebody else uses the machine: then spreads are wide, and figures not for publishing."""
+    """Tell whether other programs use the machine: then spreads are wide, and figures not for publishing."""
     return os.getloadavg()[0] > (os.cpu_count() or 1) / 4
 
 

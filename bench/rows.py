@@ -33,9 +33,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of the table. `better` says which way is good, for the sides as for their ratio."""
+    """One line of the table. `better` says which direction is good, for the sides and for their ratio."""
 
-    name: str  # what --rows calls it
+    name: str  # for --rows
     title: str  # may name the plan's sizes in braces
     unit: str  # of the sides: "/s", "us", "ms", ...
     better: str = "more"  # or "less"
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Round:
-    """What one round measured: laneway, and the baseline if the row has one."""
+    """The figures of one round: laneway, and the baseline if the row has one."""
 
     ours: float
     base: float | None = None
@@ -134,7 +134,7 @@ async def _round(plan: Plan, sides: Sequence[Side]) -> tuple[float, ...]:
 
 
 async def _alone(turn: Turn) -> float:
-    # What the side before has left behind is not this one's to clear up.
+    # Garbage of the side before must not be collected in this one's time.
     gc.collect()
     return await turn()
 

@@ -27,7 +27,7 @@ def fresh_database() -> Iterator[str]:
 
 @contextmanager
 def redis_as_deployed(folder: Path) -> Iterator[str]:
-    """Have private Redis servers started with the allocator that they are deployed with; give what they are.
+    """Start private Redis servers with the allocator that distributions use; give a description.
 
     That is jemalloc in what Linux distributions and images have, and was when the targets were measured; the program in
     the wheel was built without it. If it is on this machine, that one is started with it. Who chooses a program by

@@ -66,7 +66,7 @@ class Subject:
 
 @contextmanager
 def fresh_url(plan: Plan, store: str) -> Iterator[str]:
-    """Give the address of an empty store; what it needs is removed at the end. Servers are private."""
+    """Give the address of an empty store on a private server; remove its files at the end."""
     if store == "memory":
         yield "memory://"
     elif store == "redis":
@@ -83,7 +83,7 @@ def fresh_url(plan: Plan, store: str) -> Iterator[str]:
 
 @asynccontextmanager
 async def subject(plan: Plan, store: str, lane: Lane = WIDE) -> AsyncIterator[Subject]:
-    """Open a scheduler on a fresh store with the `noop` task; close it and remove what it needed at the end."""
+    """Open a scheduler on a fresh store with the `noop` task; close it and remove its files at the end."""
     with fresh_url(plan, store) as url:
         async with Scheduler(url, lanes=[lane], concurrency=IN_FLIGHT) as app:
             app.task(noop)

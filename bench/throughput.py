@@ -23,7 +23,7 @@ CALLERS = 100
 BULK = 1000
 AT_ONCE = 500  # LPUSHes in one piece
 USERS = 50
-POLICY = SessionPolicy(cap=1_000_000)  # what is measured is how fast they go, not how few get through
+POLICY = SessionPolicy(cap=1_000_000)  # the row measures speed, not refusals
 SESSIONS = 4  # of each user
 CAPPED = Lane("main", limit=IN_FLIGHT, per_user=IN_FLIGHT // USERS)
 
@@ -129,7 +129,7 @@ async def drain(plan: Plan) -> list[list[Round]]:
 
 
 def beside(rounds: Sequence[Sequence[float]]) -> list[list[Round]]:
-    """Return rounds of a baseline and others, as those of each of the others against the first."""
+    """Return rounds of a baseline and other sides, as rounds of each of them against the baseline."""
     bare, *others = zip(*rounds, strict=True)
     return [[Round(*pair) for pair in zip(side, bare, strict=True)] for side in others]
 

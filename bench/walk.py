@@ -26,7 +26,7 @@ from bench.subjects import STORES, subject
 
 PACKAGE = str(Path(laneway.__file__).parent)
 WHOSE: dict[str, dict[str, str]] = {"plain": {}, "user, session": {"user": "ann", "session": "chat-1"}}
-SETTLED = 0.3  # seconds after which whatever a run leaves behind is done
+SETTLED = 0.3  # seconds after which all work that follows a run is done
 ROW = "{:<12}{:<16}{:>7}{:>11}{:>8}{:>15}{:>9}"
 
 
@@ -43,7 +43,7 @@ class Trace:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Hear of the calls of this thread and of every thread that is started in the block."""
+        """Trace the calls of this thread and of every thread that is started in the block."""
         threading.setprofile(self.note)
         sys.setprofile(self.note)
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 MEMORY = Path("/dev/shm")
-ROOM = 2 * 2**30  # bytes: five times what the tests were seen to need
+ROOM = 2 * 2**30  # bytes: five times the use of the tests
 PREFIX = "laneway-tests-"
 
 
@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def has_room(memory: Path) -> bool:
-    """Tell whether files can be made there, enough of them, and programs be started from it."""
+    """Tell whether it has room for the files, and programs can be started from it."""
     usable = memory.is_dir() and os.access(memory, os.W_OK | os.X_OK)
     return usable and shutil.disk_usage(memory).free >= ROOM and not os.statvfs(memory).f_flag & os.ST_NOEXEC
 

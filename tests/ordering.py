@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def spread(items: Sequence[T], workers: int, waits: Callable[[T], bool]) -> list[T]:
-    """Return the tests so that those which wait for others come first in all processes but one, which computes.
+    """Return the tests so that those that wait for processes come first in all test processes but one.
 
     Each process gets a stretch of the list, all of the same length, and who is done takes from the others' ends. So no
     long test is left over for the end. Within both kinds the order stays as it was, which is random.
@@ -27,12 +27,12 @@ def spread(items: Sequence[T], workers: int, waits: Callable[[T], bool]) -> list
 
 
 def files_below(given: Iterable[str], root: Path) -> list[Path]:
-    """Return the files with tests, below the root, that somebody asked for by these arguments of pytest."""
+    """Return the test files below the root that these arguments of pytest name."""
     asked = [root / each.split("::")[0] for each in given]
     found = {file for each in asked for file in ([each] if each.is_file() else each.rglob("test_*.py"))}
     return sorted(file for file in found if file.is_relative_to(root))
 
 
 def shares(items: Sequence[T], workers: int) -> list[Sequence[T]]:
-    """Return what each of the processes takes of these."""
+    """Return the share of each process."""
     return [items[nth::workers] for nth in range(workers)]

@@ -1,4 +1,4 @@
-"""Against other libraries, side by side, where they happen to be installed: `--peers` says which are not.
+"""Comparisons with other libraries that are installed: `--peers` prints which are not.
 
 Each is the fastest peer of a store that was found, at the settings that were its fastest, with a handler that does
 nothing, laneway's payload, plain asyncio, and in this process as laneway is. Each checks that it did all of its work.
@@ -28,7 +28,7 @@ Theirs = Callable[[Plan], AbstractAsyncContextManager[Turn]]
 
 @dataclass(frozen=True)
 class Peer:
-    """Another library, what pip calls it, what it must find, and the experiments against it."""
+    """Another library: its package, the modules that it needs, and the experiments against it."""
 
     name: str
     package: str

@@ -1,4 +1,4 @@
-"""How soon an idle worker of a peer starts what another process submits: one job at a time, as in `bench.latency`.
+"""How soon an idle worker of a peer starts a job of another process: one job at a time, as in `bench.latency`.
 
 The worker is in this process, as laneway's is, and is set up so that it waits for a push where the peer has one:
 huey's consumer blocks on its Redis list (a file it polls), repid's on its stream, pgqueuer's listens.
@@ -76,7 +76,7 @@ async def repid_worker(url: str, note: Callable[[float], None]) -> AsyncIterator
     app.include_router(router)
     async with app.servers.default.connection():
         worker = asyncio.create_task(app.run_worker(tasks_limit=50, register_signals=[]))
-        await asyncio.sleep(0.5)  # it has no way to say that it listens
+        await asyncio.sleep(0.5)  # it does not report when it listens
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""What the page about PostgreSQL shows is what a server understands."""
+"""A server understands the statements of the page about PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page about Redis shows is what a server understands."""
+"""A server understands the commands of the page about Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page about transactions shows can be done as it says."""
+"""The examples of the page about transactions work."""
 
 from __future__ import annotations
 

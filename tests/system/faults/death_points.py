@@ -41,11 +41,13 @@ class Death:
         self._here = self._past = False
         self.statements = 0
 
-    def install(self, app: Scheduler) -> None:
+    async def install(self, app: Scheduler) -> None:
         """Watch the calls of a scheduler that has not used its store yet."""
         mock.patch("laneway.stores.sqlite.writer.connect", self._connect).start()
-        mock.patch.object(SQLiteWriter, "_execute", _with_commit_hook(SQLiteWriter._execute, self._committed)).start()
-        setattr(app._store, self._verb, partial(self._call, getattr(app._store, self._verb)))
+        execute = SQLiteWriter._execute  # noqa: SLF001 - the only place that sees the end of a COMMIT
+        mock.patch.object(SQLiteWriter, "_execute", _with_commit_hook(execute, self._committed)).start()
+        store = await app.open()
+        setattr(store, self._verb, partial(self._call, getattr(store, self._verb)))
 
     async def _call(self, call: Call, *args: Any, **options: Any) -> Any:
         if self._past or not self._is_it(*args):

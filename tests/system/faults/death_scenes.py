@@ -228,7 +228,7 @@ def _fork(scene: Scene, file: Path, point: str, count: Path) -> int:
 async def _perform(scene: Scene, file: str, point: str) -> int:
     app = stage_on(file)
     death = Death(point, scene.verb, scene.is_it)
-    death.install(app)
+    await death.install(app)
     async with app:
         await scene.play(app)
     return death.statements

@@ -20,6 +20,7 @@ class HastyClock(SystemClock):
 
 def make_lossy(app: Scheduler, random: Random) -> LossyStore:
     """Let the store of a scheduler lose calls; its `chance` is 0 until the test sets it."""
+    # ruff: noqa: SLF001 - the app is made before a worker knows its faults
     store = LossyStore(app._store, random=random)
     app._store = store
     app._client = Client(store, HastyClock())

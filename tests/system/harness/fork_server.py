@@ -107,6 +107,11 @@ class ForkServer:
             self._statuses[report.pid] = report.status
         return report
 
+    @property
+    def pid(self) -> int:
+        """The server's own process id."""
+        return self._process.pid
+
     def close(self) -> None:
         """End it."""
         self._line.close()

@@ -69,6 +69,10 @@ class Process:
         """Send it a signal."""
         self._process.send_signal(number)
 
+    def wait(self) -> None:
+        """Block until it has ended."""
+        self._process.wait()
+
     def kill(self) -> int:
         """Kill it with -9; return, once it is gone, when that was, in nanoseconds."""
         at = time.monotonic_ns()
@@ -108,6 +112,6 @@ def kill_all(processes: list[Process]) -> None:
     living = [process for process in processes if process.alive]
     for process in living:
         process.write_death()
-        process._process.kill()
+        process.signal(signal.SIGKILL)
     for process in living:
-        process._process.wait()
+        process.wait()

@@ -199,7 +199,7 @@ class Stage:
 def add_tasks(client: Scheduler, app: Scheduler) -> None:
     """Let a client submit the tasks of an app that other processes execute."""
     for task in app.tasks:
-        client._registry.add(task)
+        client._registry.add(task)  # noqa: SLF001 - by the decorator they would be other tasks of the same name
 
 
 @contextmanager

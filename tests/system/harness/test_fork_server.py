@@ -66,5 +66,5 @@ async def test_it_can_be_killed_and_dies_with_whoever_forked_it(server: ForkServ
     assert first.wait() == -signal.SIGKILL
     assert second.poll() is None
     assert lives(second.pid)
-    server._process.kill()
+    os.kill(server.pid, signal.SIGKILL)
     await until(lambda: not lives(second.pid), "it is gone")
