@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+import psycopg
 import pytest
 
 from laneway.core.lifecycle.step import PushedReply, StepReply
@@ -19,7 +20,7 @@ from laneway.stores.postgres.store import PostgresStore
 from laneway.stores.postgres.transactions.claim_ahead import ReplyAhead, read
 from laneway.stores.tables.runtime.after_commit import WakeUp
 from laneway.testing import FakeClock, Hand, new_run, new_runs
-from tests.stores.postgres.tools import opened
+from tests.stores.postgres.tools import opened, until
 from tests.stores.sqlite.test_processes import line, process
 
 
@@ -172,10 +173,24 @@ def test_a_notification_says_what_it_brings() -> None:
     assert read("me\n{of another version") == ("me", None)
 
 
+def sessions(database: str) -> set[int]:
+    """Return the connections of stores to this database."""
+    with psycopg.connect(database) as link:
+        found = link.execute(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'laneway' AND datname = current_database()"
+        )
+        return {pid for [pid] in found}
+
+
 @pytest.mark.system
-async def test_a_living_process_is_given_a_run_and_a_killed_one_is_not(postgres_url: str, real: PostgresStore) -> None:
+async def test_a_living_process_is_given_a_run_and_a_killed_one_is_not(
+    postgres_url: str, postgres_database: str, real: PostgresStore
+) -> None:
+    before = sessions(postgres_database)
     with process(postgres_url, "lend") as lender:
         assert await line(lender) == "lent"
+        its = sessions(postgres_database) - before
+        assert its
         os.kill(lender.pid, signal.SIGSTOP)  # or it may end the run before the test looks
         await real.submit([new_run("a")])
         assert (await real.get("a")).state is RunState.RUNNING
@@ -185,6 +200,8 @@ async def test_a_living_process_is_given_a_run_and_a_killed_one_is_not(postgres_
 
         os.kill(lender.pid, signal.SIGKILL)
         lender.wait(10)
+        # Race: the server notices only in some moments that the process is gone.
+        await until(lambda: not its & sessions(postgres_database))
         await real.submit([new_run("b")])
 
         assert (await real.get("b")).state is RunState.PENDING
